@@ -1,0 +1,1 @@
+"""The architectures, the LightningModules that train them, and the registry of named variants."""

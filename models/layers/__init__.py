@@ -1,0 +1,1 @@
+"""Layers that several architectures share, one idea a file."""

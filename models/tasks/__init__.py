@@ -1,0 +1,1 @@
+"""The LightningModules, one a task, that train any of the models."""

@@ -1,0 +1,1 @@
+"""The named studies, one YAML page each; this module only finds them."""
