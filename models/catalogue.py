@@ -1,0 +1,243 @@
+"""What models there are and what they take and cost, told without importing torch.
+
+`python -m models.catalogue` writes the facts that need torch (exact parameters, FLOPs) into
+`catalogue.json`, together with a digest of the sources that they were counted from. Where the
+installed sources differ from that digest, or another package brings models, the facts are
+counted again in a subprocess and kept in the user's cache directory.
+"""
+
+import argparse
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from models import arguments as signature
+from models.arguments import Argument, Value
+from models.errors import ModelError, UnknownModel, nearest
+
+__all__ = ["Argument", "Entry", "check_arguments", "entries", "find", "markdown_table"]
+
+ENTRY_POINTS = "lightning_bench.models"
+HERE = Path(__file__).parent
+COMMITTED = HERE / "catalogue.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named model: its arguments, and its cost at its own input and head.
+
+    `parameters` and `flops` (of one example's forward pass, two a multiply-add) are None where
+    nothing was counted, as for the thousand models of timm.
+    """
+
+    name: str
+    family: str
+    title: str
+    kind: Literal["image", "text"]
+    summary: str
+    arguments: Mapping[str, Argument]
+    parameters: int | None
+    flops: int | None
+    module: str
+
+
+@cache
+def entries() -> Mapping[str, Entry]:
+    """Every registered variant by name, sorted; those of installed entry points too."""
+    return {name: _entry(facts) for name, facts in _facts()["variants"].items()}
+
+
+@cache
+def find(name: str) -> Entry:
+    """Return the entry of a name, also of `timm/NAME`, `hf/NAME` and `module:attribute`."""
+    if ":" in name:
+        return _entry(_counted_elsewhere(name))
+    prefix, slash, rest = name.partition("/")
+    if slash and prefix in _facts()["libraries"]:
+        return _library_entry(prefix, rest)
+    if name not in entries():
+        raise UnknownModel(f"there is no model {name!r}{nearest(name, _all_names())}")
+    return entries()[name]
+
+
+def check_arguments(entry: Entry, arguments: Mapping[str, object]) -> dict[str, Value]:
+    """Return the arguments coerced to their kinds, without those that equal the default."""
+    return signature.check(entry.name, entry.arguments, arguments)
+
+
+def markdown_table() -> str:
+    """Return the Markdown table of all variants with exact parameters and FLOPs."""
+    lines = [
+        "| name | model | parameters | forward GFLOPs | input |",
+        "| --- | --- | ---: | ---: | --- |",
+    ]
+    for entry in entries().values():
+        parameters = "–" if entry.parameters is None else f"{entry.parameters:,}"
+        flops = "–" if entry.flops is None else f"{entry.flops / 1e9:,.3f}"
+        default = {name: argument.default for name, argument in entry.arguments.items()}
+        if entry.kind == "image":
+            shape = f"{default['channels']}×{default['image_size']}×{default['image_size']}"
+        else:
+            shape = f"{default['length']} tokens of {default['vocab_size']:,}"
+        lines.append(f"| `{entry.name}` | {entry.title} | {parameters} | {flops} | {shape} |")
+    return "\n".join(lines) + "\n"
+
+
+def digest() -> str:
+    """Hash the sources of this package (without the tasks) and the entry points installed."""
+    sources = hashlib.sha256()
+    for path in sorted(HERE.rglob("*.py")):
+        if "tasks" not in path.relative_to(HERE).parts:
+            sources.update(path.relative_to(HERE).as_posix().encode() + b"\0")
+            sources.update(path.read_bytes() + b"\0")
+    for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS)):
+        sources.update(f"{point.name}={point.value}\0{_stamp(point.module)}".encode())
+    return sources.hexdigest()
+
+
+def _all_names() -> list[str]:
+    libraries = _facts()["libraries"]
+    return [*entries(), *(f"{key}/{name}" for key, it in libraries.items() for name in it["names"])]
+
+
+def _entry(facts: Mapping[str, Any]) -> Entry:
+    taken = {
+        name: Argument(
+            **{**given, "choices": tuple(given["choices"]) if given["choices"] else None}
+        )
+        for name, given in facts["arguments"].items()
+    }
+    return Entry(**{**facts, "arguments": taken})
+
+
+def _library_entry(prefix: str, name: str) -> Entry:
+    library = _facts()["libraries"][prefix]
+    # timm names a set of weights after a dot; a hub address has a slash and can't be known here.
+    base = name.partition(".")[0] if prefix == "timm" else name
+    same_version = library["version"] == importlib.metadata.version(library["package"])
+    if base not in library["names"] and "/" not in name and same_version:
+        raise UnknownModel(
+            f"{library['package']} {library['version']} has no model {name!r}"
+            f"{nearest(base, library['names'])}"
+        )
+    return _entry(
+        {**library["entry"], "name": f"{prefix}/{name}", "title": f"{name} ({library['package']})"}
+    )
+
+
+def _facts() -> Mapping[str, Any]:
+    return _read_or_count(digest())
+
+
+@cache
+def _read_or_count(current: str) -> Mapping[str, Any]:
+    """Read the facts of this digest from the package or the cache, else count and cache them."""
+    for path in (COMMITTED, _cache_directory() / f"catalogue-{current[:16]}.json"):
+        facts = _read(path)
+        if facts.get("digest") == current:
+            return facts
+    facts = _run("--print")
+    _write_to_cache(path, facts)
+    return facts
+
+
+def _counted_elsewhere(name: str) -> Mapping[str, Any]:
+    """Facts of `module:attribute`, which only its import can tell; kept until its file changes."""
+    stamp = hashlib.sha256(f"{name}\0{_stamp(name.partition(':')[0])}\0{digest()}".encode())
+    path = _cache_directory() / f"model-{stamp.hexdigest()[:16]}.json"
+    facts = _read(path)
+    if not facts:
+        facts = _run("--describe", name)
+        if "error" not in facts:  # it may be mended by what the stamp can't see
+            _write_to_cache(path, facts)
+    if "error" in facts:
+        raise UnknownModel(facts["error"])
+    return facts
+
+
+def _stamp(module: str) -> str:
+    """Tell the state of a module's top-level package on disk, without importing it."""
+    top = module.partition(".")[0]
+    found = importlib.util.find_spec(top)
+    places = list(found.submodule_search_locations or [found.origin]) if found else [f"{top}.py"]
+    files = [
+        path
+        for place in map(Path, filter(None, places))
+        for path in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
+        if path.exists()
+    ]
+    return ";".join(f"{path}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in files)
+
+
+def _run(*arguments: str) -> dict[str, Any]:
+    """Run this module in a process of its own, since it has to import torch."""
+    path = os.pathsep.join([str(HERE.parent), *filter(None, sys.path), str(Path.cwd())])
+    done = subprocess.run(
+        [sys.executable, "-m", "models.catalogue", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    if done.returncode:
+        raise ModelError(f"the models could not be counted: {_last_line(done.stderr)}")
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no message"])[-1]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):  # absent, unreadable or half of a file: count again
+        return {}
+    return facts
+
+
+def _cache_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "lightning-bench"
+
+
+def _write_to_cache(path: Path, facts: Mapping[str, Any]) -> None:
+    beside = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(json.dumps(facts))
+        beside.replace(path)
+    except OSError as error:  # a read-only home costs time at every start, not the result
+        print(f"the catalogue could not be kept in {path.parent}: {error}", file=sys.stderr)  # noqa: T201
+
+
+def main() -> None:
+    """Count the facts of all variants, or describe one `module:attribute`."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--print", action="store_true", help="print instead of writing the file")
+    parser.add_argument("--describe", metavar="NAME", help="print the facts of one model")
+    options = parser.parse_args()
+    from models import facts  # imports torch
+
+    if options.describe:
+        print(json.dumps(facts.describe(options.describe)))  # noqa: T201
+    elif options.print:
+        print(json.dumps({"digest": digest(), **facts.count()}))  # noqa: T201
+    else:
+        text = json.dumps({"digest": digest(), **facts.count()}, indent=1, ensure_ascii=False)
+        beside = COMMITTED.with_suffix(".tmp")
+        beside.write_text(text + "\n")
+        beside.replace(COMMITTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Small convolutional networks: two layers, and LeNet with 3×3 kernels."""
+
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.layers.patches import check_shape
+from models.registry import variant
+
+
+class ConvNet(nn.Module):
+    """Two layers F_n = act(Σ_c k_nc * I_c + b_n) of 3×3 kernels, averaged over the image."""
+
+    def __init__(self, channels: int, classes: int, width: int, batch_norm: bool) -> None:
+        super().__init__()
+        self.layer1 = self._layer(channels, width, batch_norm)
+        self.layer2 = self._layer(width, width, batch_norm)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Classify images B×C×H×W of any size."""
+        return self.head(self.layer2(self.layer1(x)).mean((2, 3)))
+
+    @staticmethod
+    def _layer(channels: int, width: int, batch_norm: bool) -> nn.Sequential:
+        norm = nn.BatchNorm2d(width) if batch_norm else nn.Identity()
+        # Batch norm subtracts the mean, and with it any bias of the convolution.
+        conv = nn.Conv2d(channels, width, 3, padding=1, bias=not batch_norm)
+        return nn.Sequential(conv, norm, nn.ReLU())
+
+
+class LeNet(nn.Module):
+    """Convolutions of 6 and 16 kernels of 3×3, a pool after each, and three linear layers.
+
+    The network of the lecture slides: at 32×32 the first linear layer reads 16·6·6. Images of
+    less than 10 pixels are padded to keep their size, so that the second pool finds something.
+    """
+
+    def __init__(self, channels: int, image_size: int, classes: int) -> None:
+        super().__init__()
+        padding = 0 if image_size >= 10 else 1
+        side = ((image_size - 2 + 2 * padding) // 2 - 2 + 2 * padding) // 2
+        if side < 1:
+            raise ModelError(f"lenet pools twice: images of {image_size} are too small, 4 is least")
+        self.shape = (channels, image_size, image_size)
+        self.features = nn.Sequential(
+            nn.Conv2d(channels, 6, 3, padding=padding),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 3, padding=padding),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        )
+        self.hidden = nn.Sequential(
+            nn.Linear(16 * side * side, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()
+        )
+        self.head = nn.Linear(84, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Classify images B×C×H×W."""
+        check_shape(x, self.shape)
+        return self.head(self.hidden(self.features(x).flatten(1)))
+
+
+@variant("Two-layer ConvNet")
+def convnet(
+    *,
+    channels: int = 3,
+    image_size: int = 32,
+    classes: int = 10,
+    width: int = 32,
+    batch_norm: bool = True,
+) -> ConvNet:
+    """Two 3×3 convolutions, batch norm on or off, global average pool."""
+    return ConvNet(channels, classes, width, batch_norm)
+
+
+@variant("LeNet (3×3)")
+def lenet(*, channels: int = 1, image_size: int = 32, classes: int = 10) -> LeNet:
+    """LeNet with 3×3 kernels: convolutions of 6 and 16, linear layers of 120 and 84."""
+    return LeNet(channels, image_size, classes)

@@ -1,0 +1,18 @@
+"""What goes wrong with models, said in one line that names the nearest right answer."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class ModelError(ValueError):
+    """A wrong argument, value or shape; the message says what, where and what to do next."""
+
+
+class UnknownModel(ModelError):  # noqa: N818 -- reads as the fact that it states
+    """No model has this name."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (nearest: x)` for the known word most like this one, or nothing where none is like it."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (nearest: {found[0]})" if found else ""

@@ -1,0 +1,75 @@
+"""Facts about models that need torch: exact parameters, and FLOPs on the meta device."""
+
+import importlib.metadata
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from models import library
+from models.errors import ModelError
+from models.inputs import example
+from models.registry import Variant, look_up, variants
+
+
+def parameters(model: nn.Module) -> int:
+    """Count the parameters of a model, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def flops(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> int:
+    """Count the FLOPs of one forward pass: two a multiply-add, matrix products only."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.eval()(*inputs)
+    return int(counter.get_total_flops())
+
+
+def count() -> dict[str, Any]:
+    """Count every registered variant at its own input and head."""
+    return {
+        "variants": {name: describe_variant(found) for name, found in variants().items()},
+        "libraries": {
+            prefix: {
+                "package": package,
+                "version": importlib.metadata.version(package),
+                "names": library.names(prefix),
+                "entry": _shared_entry(prefix),
+            }
+            for prefix, package in library.PACKAGES.items()
+        },
+    }
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Count one model, or say in `error` why there is no such model."""
+    try:
+        return describe_variant(look_up(name))
+    except ModelError as error:
+        return {"error": str(error)}
+
+
+def describe_variant(found: Variant, counted: bool = True) -> dict[str, Any]:
+    """Return what the catalogue keeps of a variant."""
+    costs: dict[str, int | None] = {"parameters": None, "flops": None}
+    if counted:
+        with torch.device("meta"):
+            model = found.function()
+            inputs = example(found, batch=1)
+        costs = {"parameters": parameters(model), "flops": flops(model, inputs)}
+    return {
+        "name": found.name,
+        "family": found.family,
+        "title": found.title,
+        "kind": found.kind,
+        "summary": found.summary,
+        "arguments": {name: asdict(argument) for name, argument in found.arguments.items()},
+        **costs,
+        "module": found.function.__module__,
+    }
+
+
+def _shared_entry(prefix: str) -> dict[str, Any]:
+    """Return the entry that all names of a library share, since all take the same arguments."""
+    return describe_variant(library.look_up(f"{prefix}/{library.names(prefix)[0]}"), counted=False)

@@ -1,0 +1,19 @@
+"""Made-up inputs of the right shape, for counting, checking and measuring a model."""
+
+import torch
+from torch import Tensor
+
+from models.arguments import Value
+from models.registry import Variant
+
+
+def example(found: Variant, batch: int, **arguments: Value) -> tuple[Tensor, ...]:
+    """Return what a model made with these arguments reads: images, or tokens.
+
+    Made on the current default device, so that the meta device costs nothing.
+    """
+    value = {name: argument.default for name, argument in found.arguments.items()} | arguments
+    if found.kind == "image":
+        size = value["image_size"]
+        return (torch.randn(batch, value["channels"], size, size),)
+    return (torch.randint(value["vocab_size"], (batch, value["length"])),)

@@ -1,0 +1,52 @@
+"""The hybrid's stem: the feature map of a ResNet as a sequence of patches of one pixel."""
+
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.layers.patches import check_shape
+
+
+class ResNetPatches(nn.Module):
+    """A ResNet-50 with its last stage moved into the third, as Dosovitskiy et al., 2021, use.
+
+    Group norm and weight-standardised convolutions (BiT); stages of 3, 4 and 9 blocks; a
+    sixteenth of the image's size.
+    """
+
+    patch = 16
+
+    def __init__(self, channels: int, image_size: int, width: int) -> None:
+        super().__init__()
+        # Here, since timm takes three seconds to import and only the hybrid needs it.
+        from timm.layers import StdConv2dSame
+        from timm.models.resnetv2 import ResNetV2
+
+        self.channels = channels
+        self.resize_images(image_size)
+        self.backbone = ResNetV2(
+            layers=(3, 4, 9),
+            in_chans=channels,
+            num_classes=0,
+            global_pool="",
+            preact=False,
+            stem_type="same",
+            conv_layer=StdConv2dSame,
+        )
+        self.project = nn.Conv2d(self.backbone.num_features, width, 1)
+
+    @property
+    def count(self) -> int:
+        """The length S of the sequence."""
+        return self.grid**2
+
+    def resize_images(self, image_size: int) -> None:
+        """Take images of another size from now on."""
+        if image_size % self.patch:
+            raise ModelError(f"the ResNet stem divides images by 16; {image_size} doesn't divide")
+        self.shape = (self.channels, image_size, image_size)
+        self.grid = image_size // self.patch
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images B×C×H×W to sequences B×S×width."""
+        check_shape(x, self.shape)
+        return self.project(self.backbone(x)).flatten(2).transpose(1, 2).contiguous()

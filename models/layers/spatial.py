@@ -1,0 +1,107 @@
+"""Linear maps along the sequence, the same for every channel: f(X) = W X + b.
+
+The matrix W is S×S or D×S, so that it belongs to one length S. A shorter sequence uses its top
+left corner; a longer one is an error. The map is a batched product from the left, which needs
+no transposes of X.
+"""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+
+Matrix = Literal["dense", "toeplitz"]
+
+
+class SpatialLinear(nn.Module):
+    """f(X) = W X + b with a dense matrix W, one bias a row."""
+
+    def __init__(self, length: int, rows: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(rows, length))
+        self.bias = nn.Parameter(torch.zeros(rows))
+        nn.init.xavier_uniform_(self.weight)
+
+    @property
+    def length(self) -> int:
+        """The length S of the sequences that it was made for."""
+        return self.weight.shape[1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map B×S×C to B×rows×C."""
+        return multiply(self.weight, self.bias, x)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        check_length(state.get(f"{prefix}weight"), self.weight)
+        super()._load_from_state_dict(state, prefix, *rest)
+
+
+class SquareLinear(SpatialLinear):
+    """f(X) = W X + b with W of S×S, near zero at the start, and b one."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length, length)
+        nn.init.normal_(self.weight, std=1e-6)
+        nn.init.ones_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map B×n×C to B×n×C, for any n up to S."""
+        n = fitting_length(x, self.length)
+        return multiply(self.weight[:n, :n], self.bias[:n], x)
+
+
+class ToeplitzLinear(nn.Module):
+    """f(X) = W X + b with W constant along its diagonals: 2S - 1 weights instead of S².
+
+    Weight k stands on the diagonal i - j = k - (S - 1): what counts is the distance of words.
+    """
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.length = length
+        self.diagonals = nn.Parameter(torch.empty(2 * length - 1))
+        self.bias = nn.Parameter(torch.ones(length))
+        nn.init.normal_(self.diagonals, std=1e-6)
+
+    def matrix(self) -> Tensor:
+        """Return W, S×S."""
+        # Row i of the unfolded vector is k = i ... i + S - 1; reversed, column j holds i - j.
+        return self.diagonals.unfold(0, self.length, 1).flip(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map B×n×C to B×n×C, for any n up to S."""
+        n = fitting_length(x, self.length)
+        return multiply(self.matrix()[:n, :n], self.bias[:n], x)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        check_length(state.get(f"{prefix}diagonals"), self.diagonals)
+        super()._load_from_state_dict(state, prefix, *rest)
+
+
+def multiply(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
+    """Return W X + b for every X of the batch."""
+    return torch.baddbmm(bias[:, None], weight.expand(x.shape[0], -1, -1), x)
+
+
+def fitting_length(x: Tensor, length: int) -> int:
+    """Return the length of the sequences in x, which must not exceed `length`."""
+    n = x.shape[1]
+    if n > length:
+        raise ModelError(
+            f"a sequence of {n} is too long: the spatial matrix was made for {length}; "
+            "cut the texts, or make the model with a larger length"
+        )
+    return n
+
+
+def check_length(loaded: Tensor | None, own: Tensor) -> None:
+    """Raise a ModelError where loaded weights belong to sequences of another length."""
+    if loaded is not None and loaded.shape != own.shape:
+        raise ModelError(
+            f"these weights are for sequences of another length ({tuple(loaded.shape)} instead of "
+            f"{tuple(own.shape)}): the spatial matrices of Mixer and gMLP depend on S, the number "
+            "of patches or tokens, and can't be resized; use the image size and patch, or the "
+            "length, that the weights were trained with"
+        )

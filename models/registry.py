@@ -1,0 +1,159 @@
+"""The registry of named variants: one decorator to add a model, one function to make it.
+
+    @variant("Mixer-B/16")
+    def mixer_b16(*, channels: int = 3, image_size: int = 224, classes: int = 1000) -> Mixer:
+        ...
+
+    model = create("mixer-b16", classes=10)
+
+Every module of this package is read, so that a new model is one file; other packages register
+theirs through the entry point group `lightning_bench.models`. A name may also be
+`module:attribute` (any function with the same kind of arguments), `timm/NAME` or `hf/NAME`.
+Importing this module imports no torch; `variants` and `create` do.
+"""
+
+import importlib
+import importlib.metadata
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+
+from models import arguments as signature
+from models.arguments import Argument, Value
+from models.errors import ModelError, UnknownModel, nearest
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ENTRY_POINTS = "lightning_bench.models"
+# Not models: `tasks` train them, and reading Lightning here would cost three seconds.
+SKIPPED = {"models.tasks"}
+
+P = ParamSpec("P")
+M = TypeVar("M", bound="nn.Module")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A registered function that makes a model."""
+
+    name: str
+    title: str
+    function: "Callable[..., nn.Module]"
+    arguments: Mapping[str, Argument]
+
+    @property
+    def kind(self) -> Literal["image", "text"]:
+        """What it reads; told by its arguments, as the harness fills them from the data set."""
+        for kind, needed in NEEDED.items():
+            if needed <= set(self.arguments):
+                return kind
+        raise ModelError(
+            f"{self.name}: a variant takes channels, image_size and classes (images), "
+            "or vocab_size, length and classes (text)"
+        )
+
+    @property
+    def family(self) -> str:
+        """The architecture that it is a size of: the last part of its module's name."""
+        return self.function.__module__.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+
+NEEDED: dict[Literal["image", "text"], set[str]] = {
+    "image": {"channels", "image_size", "classes"},
+    "text": {"vocab_size", "length", "classes"},
+}
+_registered: dict[str, Variant] = {}
+
+
+def variant(
+    title: str, of: "Callable[..., nn.Module] | None" = None
+) -> Callable[[Callable[P, M]], Callable[P, M]]:
+    """Register a function as the variant of its own name, underscores as dashes.
+
+    `of` is the general variant that receives the function's `**options`.
+    """
+
+    def register(function: Callable[P, M]) -> Callable[P, M]:
+        _register(function, function.__name__.replace("_", "-"), title, of)
+        return function
+
+    return register
+
+
+def _register(
+    function: "Callable[..., nn.Module]",
+    name: str,
+    title: str,
+    of: "Callable[..., nn.Module] | None" = None,
+) -> None:
+    base = signature.read_signature(of) if of else None
+    known = _registered.get(name)
+    if known and known.function.__module__ != function.__module__:
+        raise ModelError(
+            f"{name} is registered twice: by {known.function.__module__} "
+            f"and by {function.__module__}"
+        )
+    _registered[name] = Variant(name, title, function, signature.read_signature(function, base))
+
+
+@cache
+def variants() -> Mapping[str, Variant]:
+    """Every registered variant by name, sorted, after reading this package and entry points."""
+    package = importlib.import_module("models")
+    for module in pkgutil.walk_packages(package.__path__, "models."):
+        if not any(module.name.startswith(skipped) for skipped in SKIPPED):
+            importlib.import_module(module.name)
+    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        found = point.load()
+        if not isinstance(found, ModuleType) and found not in [
+            known.function for known in _registered.values()
+        ]:
+            _register(found, point.name, point.name)
+    return dict(sorted(_registered.items()))
+
+
+def create(name: str, **arguments: Value) -> "nn.Module":
+    """Make the model of this name; arguments that are not given keep the variant's defaults."""
+    found = look_up(name)
+    return found.function(**signature.check(name, found.arguments, arguments))
+
+
+def look_up(name: str) -> Variant:
+    """Return the variant of this name, also of `timm/NAME`, `hf/NAME` and `module:attribute`."""
+    if ":" in name:
+        return _imported(name)
+    if name.startswith(("timm/", "hf/")):
+        from models import library  # here, since it registers its own variants with this module
+
+        return library.look_up(name)
+    if name not in variants():
+        raise UnknownModel(f"there is no model {name!r}{nearest(name, variants())}")
+    return variants()[name]
+
+
+def _imported(name: str) -> Variant:
+    """Import `module:attribute`, found on the path or in the working directory."""
+    module_name, _, attribute = name.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UnknownModel(f"{name}: {error}; is it installed, or in this directory?") from error
+    if not hasattr(module, attribute):
+        raise UnknownModel(
+            f"{name}: {module_name} has no {attribute!r}{nearest(attribute, vars(module))}"
+        )
+    function = getattr(module, attribute)
+    return Variant(name, attribute, function, signature.read_signature(function))

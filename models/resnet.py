@@ -1,0 +1,110 @@
+"""ResNets for small images (He et al., 2016, "Deep residual learning", section 4.2).
+
+The larger ones, for 224×224, come from timm (`models.library`), which has none of these.
+"""
+
+from typing import TypedDict, Unpack
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.registry import variant
+
+
+class Block(nn.Module):
+    """y = relu(x + BN(conv(relu(BN(conv(x)))))), where x is the shortcut without parameters.
+
+    Where the block halves the image, the shortcut takes every second pixel and pads the channels
+    with zeros (option A of the paper, which its parameter counts are of).
+    """
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.padding = width - channels
+        self.stride = 1 if width == channels else 2
+        self.conv1 = nn.Conv2d(channels, width, 3, self.stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map B×C×H×W to B×width×H/stride×W/stride."""
+        z = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        shortcut = x[:, :, :: self.stride, :: self.stride]
+        return F.relu(z + F.pad(shortcut, (0, 0, 0, 0, 0, self.padding)))
+
+
+class SmallResNet(nn.Module):
+    """6n + 2 layers: three stages of n blocks, of `width`, 2 `width` and 4 `width` channels."""
+
+    def __init__(self, channels: int, classes: int, layers: int, width: int) -> None:
+        super().__init__()
+        if layers < 8 or (layers - 2) % 6:
+            raise ModelError(f"a small ResNet has 6n + 2 layers (8, 14, 20, ...), not {layers}")
+        self.stem = nn.Sequential(
+            nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
+        )
+        n = (layers - 2) // 6
+        widths = [width] * (n + 1) + [2 * width] * n + [4 * width] * n
+        self.blocks = nn.Sequential(*map(Block, widths, widths[1:]))
+        self.head = nn.Linear(4 * width, classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):  # He et al., 2015: keep the variance through relu
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Classify images B×C×H×W of any size."""
+        return self.head(self.blocks(self.stem(x)).mean((2, 3)))
+
+
+class Options(TypedDict, total=False):
+    """What the named sizes leave open."""
+
+    channels: int
+    image_size: int
+    classes: int
+    width: int
+
+
+@variant("Small ResNet")
+def resnet_small(
+    *,
+    channels: int = 3,
+    image_size: int = 32,
+    classes: int = 10,
+    width: int = 16,
+    layers: int = 20,
+) -> SmallResNet:
+    """ResNet for small images with 6n + 2 layers of any width."""
+    return SmallResNet(channels, classes, layers, width)
+
+
+@variant("ResNet-20", of=resnet_small)
+def resnet_20(**options: Unpack[Options]) -> SmallResNet:
+    """CIFAR ResNet with 20 layers."""
+    return resnet_small(layers=20, **options)
+
+
+@variant("ResNet-32", of=resnet_small)
+def resnet_32(**options: Unpack[Options]) -> SmallResNet:
+    """CIFAR ResNet with 32 layers."""
+    return resnet_small(layers=32, **options)
+
+
+@variant("ResNet-44", of=resnet_small)
+def resnet_44(**options: Unpack[Options]) -> SmallResNet:
+    """CIFAR ResNet with 44 layers."""
+    return resnet_small(layers=44, **options)
+
+
+@variant("ResNet-56", of=resnet_small)
+def resnet_56(**options: Unpack[Options]) -> SmallResNet:
+    """CIFAR ResNet with 56 layers."""
+    return resnet_small(layers=56, **options)
+
+
+@variant("ResNet-110", of=resnet_small)
+def resnet_110(**options: Unpack[Options]) -> SmallResNet:
+    """CIFAR ResNet with 110 layers."""
+    return resnet_small(layers=110, **options)
