@@ -1,0 +1,59 @@
+"""Build a report from a request and its runs: pure, no I/O, no torch."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from reports import costs, digest, facts, findings, ranking, results, samples
+from reports.table import Figure, Report, Request, Run, State
+
+STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed")
+
+
+def build(request: Request, runs: Sequence[Run]) -> Report:
+    """The report on these runs. The main table depends on metrics and parameter counts alone."""
+    collected = samples.collect(request, runs)
+    rankings = ranking.rank(request, collected)
+    counts = Counter(run.state for run in runs)
+    return Report(
+        inputs=digest.inputs(request, runs),
+        study=request.study,
+        scale=request.scale,
+        title=request.title,
+        question=request.question,
+        command=request.command,
+        runs={state: counts[state] for state in STATES if counts[state]},
+        findings=findings.findings(request, collected, rankings),
+        tables=[results.table(request, collected, rankings), costs.table(request, collected)],
+        comparisons=rankings.comparisons,
+        figures=_figures(request, collected),
+        facts=facts.facts(request, runs),
+    )
+
+
+def _figures(request: Request, collected: samples.Samples) -> list[Figure]:
+    """What can be drawn from these runs; `reports.figures` draws it."""
+    found = []
+    for dataset, (metric, *_) in request.metrics.items():
+        name = dataset.replace("/", "-")
+        here = [collected[entry.label, dataset] for entry in request.entries]
+        if any(len(record.curve) > 1 for sample in here for record in sample.done.values()):
+            found.append(
+                Figure(
+                    name=f"curves-{name}",
+                    title=f"Learning curves, {dataset}",
+                    caption=(
+                        f"Validation {metric} by epoch: mean over seeds; the band spans all seeds."
+                    ),
+                    alt=f"Lines of validation {metric} against epoch, one for each entry.",
+                )
+            )
+        if sum(bool(sample.values(metric)) for sample in here) > 1:
+            found.append(
+                Figure(
+                    name=f"size-{name}",
+                    title=f"{metric.capitalize()} against parameters, {dataset}",
+                    caption=f"Test {metric}, mean and 95 % t-interval over seeds.",
+                    alt=f"Points of test {metric} against parameter count, one for each entry.",
+                )
+            )
+    return found

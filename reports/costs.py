@@ -1,0 +1,145 @@
+"""The second table: what it cost. Wall times vary between repeats, so they stand apart."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bench.record import Cost, Record
+from reports import samples, statistics
+from reports.notes import Notes
+from reports.table import Cell, Column, Kind, Note, Request, Row, Table
+from reports.text import joined
+
+NOISY = 0.1  # coefficient of variation from which a speed is called noisy
+
+
+def table(request: Request, collected: samples.Samples) -> Table:
+    """Training time, device-hours, speed and memory of each entry on each data set."""
+    notes = Notes()
+    keys = [
+        (entry, dataset)
+        for dataset in request.metrics
+        for entry in samples.rows(request)
+        if collected[entry.label, dataset].runs
+    ]
+    grid = [_cells(collected[entry.label, dataset], notes) for entry, dataset in keys]
+    several = len(request.metrics) > 1
+    columns = _columns(grid)
+    return Table(
+        id="cost",
+        title="What it cost",
+        caption=(
+            "Training: wall time of one run, mean ± SD over seeds; speed: training examples a"
+            " second, mean ± SD; memory: the highest peak of any run; all runs: total device time,"
+            " failed runs too."
+        ),
+        columns=columns,
+        rows=[
+            Row(label=entry.label, group=dataset if several else entry.group, cells=cells)
+            for (entry, dataset), cells in zip(keys, grid, strict=True)
+        ],
+        notes=[
+            *notes.all(),
+            *_fairness([record for s in collected.values() for record in _all(s)]),
+        ],
+    )
+
+
+def _all(sample: samples.Sample) -> list[Record]:
+    """Records of runs that are done or failed: both have cost something."""
+    return [run.record for run in sample.runs if run.record and run.state in ("done", "failed")]
+
+
+def _cells(sample: samples.Sample, notes: Notes) -> list[Cell]:
+    keys = [run.key for run in sample.runs]
+    done = [record.cost for record in sample.done.values() if record.cost]
+    paid = [record.cost for record in _all(sample) if record.cost]
+    total = math.fsum(cost.device_h for cost in paid)
+    marks = []
+    unknown = sum(record.cost is None for record in _all(sample))
+    if unknown:
+        marks.append(notes.mark("the cost of a failed run is not known, and not in the total"))
+    again = sum(record.attempt > 1 for record in _all(sample))
+    if again:
+        marks.append(notes.mark("runs were tried again; their earlier attempts are not counted"))
+    return [
+        _mean(done, lambda cost: cost.train_s, keys),
+        _mean(done, lambda cost: cost.train_examples_per_s, keys, notes),
+        Cell(value=max((c.peak_memory_bytes for c in paid), default=None), n=len(paid), runs=keys),
+        Cell(value=total if paid else None, n=len(paid), notes=marks, runs=keys),
+    ]
+
+
+def _mean(
+    costs: Sequence[Cost],
+    measure: Callable[[Cost], float],
+    keys: list[str],
+    notes: Notes | None = None,
+) -> Cell:
+    if not costs:
+        return Cell(runs=keys)
+    found = statistics.summarise([measure(cost) for cost in costs])
+    noisy = notes and found.sd is not None and found.sd > NOISY * found.mean
+    marks = (
+        [notes.mark(f"noisy: the SD is over {NOISY:.0%} of the mean")] if notes and noisy else []
+    )
+    return Cell(value=found.mean, sd=found.sd, n=found.n, notes=marks, runs=keys)
+
+
+def _columns(grid: Sequence[Sequence[Cell]]) -> list[Column]:
+    largest = [
+        max((cells[index].value or 0.0 for cells in grid), default=0.0) for index in range(4)
+    ]
+    unit, scale = _unit(largest[0], [("h", 3600.0), ("min", 60.0), ("s", 1.0)])
+    device_unit, device_scale = _unit(
+        largest[3], [("device-h", 1.0), ("device-min", 1 / 60), ("device-s", 1 / 3600)]
+    )
+    memory_unit, memory_scale = _unit(largest[2], [("GB", 1e9), ("MB", 1e6)])
+    return [
+        _column("train", "Training", unit, "sd", 1 / scale, largest[0]),
+        _column("speed", "Speed", "examples/s", "sd", 1.0, largest[1]),
+        _column("memory", "Memory", memory_unit, "number", 1 / memory_scale, largest[2]),
+        _column("device", "All runs", device_unit, "number", 1 / device_scale, largest[3]),
+    ]
+
+
+def _unit(largest: float, units: list[tuple[str, float]]) -> tuple[str, float]:
+    """The largest unit of which the column's largest value holds at least one."""
+    return next((unit for unit in units if largest >= unit[1]), units[-1])
+
+
+def _column(name: str, title: str, unit: str, kind: Kind, scale: float, largest: float) -> Column:
+    # Three digits for the largest value.
+    digits = 2 - math.floor(math.log10(largest * scale)) if largest > 0 else 2
+    return Column(
+        id=name,
+        title=title,
+        unit=unit,
+        kind=kind,
+        scale=scale,
+        decimals=min(max(digits, 0), 2),
+    )
+
+
+def _fairness(records: Sequence[Record]) -> list[Note]:
+    """What keeps these speeds from being a ranking."""
+    found = []
+    settings: dict[str, set[Any]] = {
+        "environments": {record.provenance.environment for record in records},
+        "devices": {(r.provenance.device, r.provenance.devices) for r in records},
+        "thread counts": {record.provenance.threads for record in records},
+        "precisions": {record.spec.recipe.precision for record in records},
+        "batch sizes": {record.spec.recipe.batch_size for record in records},
+    }
+    differ = [name for name, values in settings.items() if len(values) > 1]
+    if differ:
+        found.append(
+            Note(text=f"Not one setting: runs differ in {joined(differ)}; don't compare speeds.")
+        )
+    found.append(
+        Note(
+            text="Taken while training, beside whatever else ran: an account of what was spent, not"
+            " a benchmark of speed."
+        )
+    )
+    return found

@@ -1,0 +1,148 @@
+"""Draw a report's figures: the same runs give the same bytes.
+
+Made with Figure objects, without pyplot, so there is no global state and no display. Entries
+differ in colour, line style and marker, for print in grey and for the colour-blind.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
+
+from reports.table import Column, Report, Run
+from reports.text import spread
+
+# Okabe and Ito's palette without yellow, which is too pale for a line.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# Text and axes are drawn in this ink, which a page may replace by its own colour.
+INK = "#1f2328"
+
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "lightning-bench",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#8c959f",
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "figure.figsize": (7.0, 4.0),
+    "figure.constrained_layout.use": True,
+}
+
+
+def files(report: Report, runs: Sequence[Run]) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each figure's SVG and PNG."""
+    columns = {column.dataset: column for column in reversed(report.tables[0].columns)}
+    for figure in report.figures:
+        kind, _, name = figure.name.partition("-")
+        column = next(c for d, c in columns.items() if d and d.replace("/", "-") == name)
+        with rc_context(STYLE):
+            canvas = Canvas()
+            axes = canvas.add_subplot()
+            if kind == "curves":
+                _curves(axes, report, runs, column)
+            else:
+                _size(axes, report, column)
+            yield f"{figure.name}.svg", _save(canvas, "svg", {"Date": None, "Creator": None})
+            yield f"{figure.name}.png", _save(canvas, "png", {"Software": None})
+
+
+def _save(canvas: Canvas, kind: str, metadata: dict[str, None]) -> bytes:
+    file = io.BytesIO()
+    paper = "none" if kind == "svg" else "white"
+    canvas.savefig(file, format=kind, dpi=200, metadata=metadata, facecolor=paper)
+    return file.getvalue()
+
+
+def _curves(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
+    """The validation metric by epoch: mean over seeds, and a band over all of them."""
+    for place, row in enumerate(report.tables[0].rows):
+        curves = [
+            {
+                point.epoch: point.metrics[column.metric]
+                for point in run.record.curve
+                if column.metric in point.metrics
+            }
+            for run in sorted(runs, key=lambda run: run.seed)
+            if run.entry == row.label
+            and run.dataset == column.dataset
+            and run.state == "done"
+            and run.record
+        ]
+        epochs = sorted(set.intersection(*map(set, curves))) if curves else []
+        if not epochs:
+            continue
+        values = column.scale * np.array([[curve[e] for e in epochs] for curve in curves])
+        colour = COLOURS[place % len(COLOURS)]
+        dashes: Any = LINES[place % len(LINES)]
+        axes.plot(
+            epochs,
+            values.mean(axis=0),
+            label=row.label,
+            linewidth=1.8,
+            marker=MARKERS[place % len(MARKERS)],
+            markevery=(place % 3, max(1, len(epochs) // 6)),
+            markersize=5,
+            color=colour,
+            linestyle=dashes,
+        )
+        axes.fill_between(
+            epochs,
+            values.min(axis=0),
+            values.max(axis=0),
+            alpha=0.15,
+            color=colour,
+            linewidth=0,
+        )
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(f"validation {_label(column)}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def _size(axes: Axes, report: Report, column: Column) -> None:
+    """The test metric against the parameter count, with intervals."""
+    table = report.tables[0]
+    place = table.columns.index(column)
+    sizes = len(table.columns) - 1
+    for number, row in enumerate(table.rows):
+        cell, size = row.cells[place], row.cells[sizes]
+        if cell.value is None or size.value is None:
+            continue
+        half = spread(cell, column)
+        axes.errorbar(
+            size.value,
+            cell.value * column.scale,
+            yerr=None if half is None else half * column.scale,
+            fmt=MARKERS[number % len(MARKERS)],
+            color=COLOURS[number % len(COLOURS)],
+            capsize=3,
+            markersize=7,
+            linewidth=1.2,
+            label=row.label,
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("parameters")
+    axes.set_ylabel(f"test {_label(column)}")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def _label(column: Column) -> str:
+    unit = f" [{column.unit}]" if column.unit else ""
+    return f"{(column.metric or '').replace('_', ' ')}{unit}"

@@ -1,0 +1,32 @@
+"""A report as Markdown that GitHub renders."""
+
+import re
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from reports import pages
+from reports.table import Cell, Column, Report, Run
+from reports.text import parts
+
+
+def escape(text: str) -> str:
+    """Any text as literal text on one line, also inside a table's cell."""
+    text = re.sub(r"([\\`*_\[\]<>|~&$#])", r"\\\1", " ".join(text.split()))
+    # At the start of a line these would begin a list.
+    return re.sub(r"^(\d*)([-+.)])(?=\s|$)", r"\1\\\2", text)
+
+
+def render(report: Report, runs: Sequence[Run]) -> str:
+    """The page as text."""
+    return pages.render("report.md.j2", escape, report, runs, cell=_cell)
+
+
+def _cell(cell: Cell, column: Column) -> Markup:
+    value, half = (escape(part) for part in parts(cell, column))
+    if cell.value is None and cell.state:
+        value = f"*{value}*"
+    text = f"**{value}**" if cell.best else value
+    text += f" ± {half}" if half else ""
+    text += f"<sup>{','.join(cell.notes)}</sup>" if cell.notes else ""
+    return Markup(text)

@@ -1,0 +1,54 @@
+"""What the page renderers share: jinja2 with every value escaped, and the run list."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from reports import text
+from reports.table import Report, Run
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(
+    template: str,
+    escape: Callable[[str], str],
+    report: Report,
+    runs: Sequence[Run],
+    delimiters: dict[str, str] | None = None,
+    **more: Any,
+) -> str:
+    """Fill a template in; whatever it prints is escaped, unless it is Markup already."""
+
+    def finalize(value: Any) -> Any:
+        return value if isinstance(value, Markup) else Markup(escape(str(value)))
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        finalize=finalize,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **(delimiters or {}),  # type: ignore[arg-type]
+    )
+    return environment.get_template(template).render(
+        report=report, samples=by_sample(report, runs), f=text, **more
+    )
+
+
+def by_sample(report: Report, runs: Sequence[Run]) -> list[tuple[str, str, list[Run]]]:
+    """(data set, entry, its runs by seed) in the order of the main table."""
+    order = {row.label: place for place, row in enumerate(report.tables[0].rows)}
+    datasets = {c.dataset: place for place, c in enumerate(report.tables[0].columns)}
+
+    def place(run: Run) -> tuple[int, int]:
+        return datasets[run.dataset], order[run.entry]
+
+    ordered = sorted(runs, key=lambda run: (*place(run), run.seed, run.key))
+    grouped = [list(found) for _, found in groupby(ordered, key=place)]
+    return [(found[0].dataset, found[0].entry, found) for found in grouped]

@@ -1,0 +1,162 @@
+"""The main table: nothing in it varies when the same runs give the same metrics."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from reports import samples, statistics
+from reports.notes import Notes
+from reports.ranking import Rankings
+from reports.table import Cell, Column, Request, Row, Table
+from reports.text import heading, spans
+
+
+def table(request: Request, collected: samples.Samples, rankings: Rankings) -> Table:
+    """Every metric by entry and data set, and the parameter count."""
+    notes = Notes()
+    entries = samples.rows(request)
+    wanted = [(dataset, name) for dataset, names in request.metrics.items() for name in names]
+    grid: list[list[Cell]] = [[] for _ in entries]
+    columns: list[Column] = []
+    for dataset, metric in wanted:
+        ranking = rankings.columns[dataset]
+        primary = metric == request.metrics[dataset][0]
+        cells = []
+        for entry in entries:
+            sample = collected[entry.label, dataset]
+            marks = [notes.mark(text) for text in _explain(sample, metric)]
+            if primary and rankings.possible and entry.label in ranking.unranked:
+                marks.append(notes.mark(f"not ranked: {ranking.unranked[entry.label]}"))
+            best = primary and entry.label in ranking.tied
+            cells.append(_estimate(sample, metric, best, marks))
+        columns.append(
+            _metric_column(request, dataset, metric, cells, primary and ranking.possible)
+        )
+        for row, cell in zip(grid, cells, strict=True):
+            row.append(cell)
+    sizes = [_parameters(entry.label, request, collected, notes) for entry in entries]
+    columns.append(_count_column(sizes))
+    return Table(
+        id="results",
+        title="Results",
+        caption=_caption(columns, collected.values()),
+        columns=columns,
+        rows=[
+            Row(label=entry.label, group=entry.group, cells=[*cells, size])
+            for entry, cells, size in zip(entries, grid, sizes, strict=True)
+        ],
+        notes=notes.all(),
+    )
+
+
+def _estimate(sample: samples.Sample, metric: str, best: bool, marks: list[str]) -> Cell:
+    keys = [run.key for run in sample.runs]
+    values = list(sample.values(metric).values())
+    if not values:
+        return Cell(state=sample.state(metric), notes=marks, runs=keys)
+    found = statistics.summarise(values)
+    return Cell(
+        value=found.mean,
+        sd=found.sd,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        best=best,
+        notes=marks,
+        runs=keys,
+    )
+
+
+def _explain(sample: samples.Sample, metric: str) -> list[str]:
+    """Why a cell rests on fewer runs than were planned; the seeds it has are part of the note."""
+    if not sample.runs:
+        return ["not part of the plan"]
+    reasons: dict[str, list[int]] = {}
+    values = sample.values(metric)
+    for run in sample.runs:
+        if run.state == "done" and run.seed in values:
+            continue
+        if run.state == "done":
+            reason = f"has no finite {metric}"
+        elif run.record and run.record.failure and run.state == "failed":
+            failure = run.record.failure
+            reason = f"failed ({failure.kind}: {failure.message})"
+        else:
+            reason = f"{run.state} ({run.reason})" if run.reason else run.state
+        reasons.setdefault(reason, []).append(run.seed)
+    if not reasons:
+        return []
+    what = "; ".join(f"seed {spans(seeds)} {reason}" for reason, seeds in reasons.items())
+    return [f"{len(values)} of {len(sample.runs)} runs: {what}"]
+
+
+def _metric_column(
+    request: Request, dataset: str, metric: str, cells: Iterable[Cell], ranked: bool
+) -> Column:
+    percent = metric in request.percent
+    scale = 100.0 if percent else 1.0
+    halves = [
+        (cell.high - cell.low) / 2 * scale
+        for cell in cells
+        if cell.high is not None and cell.low is not None and cell.high > cell.low
+    ]
+    # Two digits of the smallest uncertainty, within what papers print.
+    least = 1 if percent else 2
+    digits = 1 - math.floor(math.log10(min(halves))) if halves else 2
+    return Column(
+        id=f"{dataset}/{metric}",
+        title=dataset,
+        unit="%" if percent else "",
+        kind="interval",
+        dataset=dataset,
+        metric=metric,
+        higher_is_better=request.higher_better(metric),
+        ranked=ranked,
+        scale=scale,
+        decimals=min(max(digits, least), 2 if percent else 4),
+    )
+
+
+def _parameters(entry: str, request: Request, collected: samples.Samples, notes: Notes) -> Cell:
+    """The exact count; a range where data sets need different heads."""
+    counts: dict[str, set[int]] = {}
+    for dataset in request.metrics:
+        done = collected[entry, dataset].done.values()
+        counts[dataset] = {record.cost.parameters for record in done if record.cost}
+    every = set().union(*counts.values())
+    if not every:
+        return Cell(state="unknown")
+    marks = []
+    if len(every) > 1:
+        by_dataset = [
+            f"{' or '.join(f'{count:,}' for count in sorted(found))} on {dataset}"
+            for dataset, found in counts.items()
+            if found
+        ]
+        marks.append(notes.mark(f"parameters: {', '.join(by_dataset)}"))
+    low, high = (min(every), max(every)) if len(every) > 1 else (None, None)
+    return Cell(value=min(every), low=low, high=high, n=len(every), notes=marks)
+
+
+def _count_column(cells: Sequence[Cell]) -> Column:
+    """Parameters in thousands or millions, three digits for the smallest."""
+    values = [cell.value for cell in cells if cell.value is not None]
+    unit, scale = ("M", 1e-6) if values and max(values) >= 1e6 else ("k", 1e-3)
+    smallest = min((value * scale for value in values if value > 0), default=1.0)
+    return Column(
+        id="parameters",
+        title="Parameters",
+        unit=unit,
+        kind="count",
+        scale=scale,
+        decimals=min(max(2 - math.floor(math.log10(smallest)), 0), 3),
+    )
+
+
+def _caption(columns: Sequence[Column], collected: Iterable[samples.Sample]) -> str:
+    counts = {len(sample.done) for sample in collected} - {0}
+    how_many = spans(sorted(counts)) or "no"
+    shown = ", ".join(dict.fromkeys(heading(column) for column in columns if column.metric))
+    text = f"Test {shown}: mean ± half the 95 % t-interval over {how_many} seeds."
+    if any(column.ranked for column in columns):
+        text += " Bold: the top tie group, which holds every entry that is not shown to be worse."
+    return text

@@ -1,0 +1,66 @@
+"""The runs sorted into samples: for each entry and data set, the values by seed."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from bench.record import Record
+from reports.table import Entry, Request, Run
+
+
+@dataclass
+class Sample:
+    """All runs of one entry on one data set, and the records of those that are done."""
+
+    runs: list[Run] = field(default_factory=list)
+    done: dict[int, Record] = field(default_factory=dict)
+
+    def values(self, metric: str) -> dict[int, float]:
+        """The metric by seed, where a finished run has a finite one."""
+        found = {seed: record.metrics.get(metric, math.nan) for seed, record in self.done.items()}
+        return {seed: value for seed, value in found.items() if math.isfinite(value)}
+
+    def state(self, metric: str) -> str:
+        """What to print where no value can be: the worst that happened to its runs."""
+        failures = [
+            run.record.failure.kind if run.record and run.record.failure else "failed"
+            for run in self.runs
+            if run.state == "failed"
+        ]
+        if failures:
+            return {"divergence": "diverged"}.get(failures[0], failures[0])
+        states = {run.state for run in self.runs} or {"missing"}
+        if states == {"done"}:
+            return f"no {metric}"
+        return next(state for state in ("running", "stale", "missing", "done") if state in states)
+
+    def failed(self, metric: str) -> bool:
+        """Whether a run failed, or ended without a finite value."""
+        return any(run.state == "failed" for run in self.runs) or len(self.values(metric)) < len(
+            self.done
+        )
+
+
+Samples = Mapping[tuple[str, str], Sample]
+
+
+def collect(request: Request, runs: Iterable[Run]) -> Samples:
+    """Runs by (entry, data set), each sample's runs in the order of their seeds.
+
+    A run of an entry or a data set that the request doesn't name is a KeyError.
+    """
+    samples = {
+        (entry.label, dataset): Sample() for dataset in request.metrics for entry in request.entries
+    }
+    for run in sorted(runs, key=lambda run: (run.seed, run.key)):
+        sample = samples[run.entry, run.dataset]
+        sample.runs.append(run)
+        if run.state == "done" and run.record:
+            sample.done[run.seed] = run.record
+    return samples
+
+
+def rows(request: Request) -> list[Entry]:
+    """The entries in the page's order, those of one group together."""
+    groups = list(dict.fromkeys(entry.group for entry in request.entries))
+    return sorted(request.entries, key=lambda entry: groups.index(entry.group))

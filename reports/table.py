@@ -1,0 +1,202 @@
+"""What a report is made of: runs and a request go in, tables of still numbers come out.
+
+Types only. Importing this module costs pydantic and nothing else, so that a finished report can
+be read and printed without pandas, scipy or matplotlib.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bench.record import Environment, Record
+from bench.spec import Recipe, Scalar
+
+REPORT_VERSION = 1
+
+State = Literal["done", "missing", "stale", "failed", "running"]
+Source = Literal["measured", "published"]
+# How a cell is printed: mean ± half the 95 % interval, mean ± SD, a whole number, a plain number.
+Kind = Literal["interval", "sd", "count", "number"]
+
+# Fractions that everybody prints in per cent.
+PERCENT = ("accuracy", "top1", "top5", "f1", "macro_f1", "matthews", "pearson", "spearman")
+# Whatever is not here is better when higher.
+LOWER_IS_BETTER = ("loss", "perplexity", "error", "mse", "mae")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Run(_Frozen):
+    """One planned run and what became of it. A stale or failed run may carry a record too."""
+
+    entry: Annotated[str, Field(description="label of its entry in the request")]
+    group: str = ""
+    dataset: str
+    seed: int
+    key: str
+    state: State
+    reason: Annotated[str, Field(description="why it is in that state, in words")] = ""
+    record: Record | None = None
+    folder: Annotated[str | None, Field(description="relative to the store")] = None
+
+
+class Entry(_Frozen):
+    """One line of the comparison: an architecture and its settings."""
+
+    label: str
+    group: str = ""
+    model: str
+    args: dict[str, Scalar] = {}
+
+
+class Request(_Frozen):
+    """What is to be reported. Order matters: rows and columns come out as they stand here."""
+
+    study: str
+    scale: str
+    title: str
+    question: str = ""
+    command: Annotated[str, Field(description="what reproduces the report")] = ""
+    entries: list[Entry]
+    metrics: Annotated[
+        dict[str, list[str]], Field(description="by data set; the first is primary, and ranked")
+    ]
+    higher_is_better: Annotated[
+        dict[str, bool], Field(description="by metric; what is left out goes by its name")
+    ] = {}
+    percent: Annotated[list[str], Field(description="metrics printed times 100")] = [*PERCENT]
+    seeds: list[int] = []
+    recipe: Annotated[Recipe | None, Field(description="the one that all entries share")] = None
+    facts: Annotated[
+        dict[str, str], Field(description="more for the footnotes: budget, augmentation, …")
+    ] = {}
+    unequal: Annotated[
+        list[str], Field(description="what was not equal between entries, a sentence each")
+    ] = []
+    environments: Annotated[dict[str, Environment], Field(description="by digest")] = {}
+
+    def higher_better(self, metric: str) -> bool:
+        """Whether more of this metric is better."""
+        return self.higher_is_better.get(metric, metric not in LOWER_IS_BETTER)
+
+
+class Column(_Frozen):
+    """What stands in a column and how its numbers are printed: value × scale, fixed decimals."""
+
+    id: str
+    title: str
+    unit: str = ""
+    kind: Kind
+    dataset: str | None = None
+    metric: str | None = None
+    higher_is_better: bool | None = None
+    ranked: Annotated[bool, Field(description="a tie group was sought")] = False
+    scale: float = 1.0
+    decimals: int = 2
+
+
+class Cell(_Frozen):
+    """Numbers in the record's own units; `value` is None where there is nothing to show.
+
+    An estimate has mean, SD and the 95 % t-interval over n runs; what one run can't tell is None.
+    A count has low and high only when it differs between data sets.
+    """
+
+    value: float | None = None
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    best: Annotated[bool, Field(description="a member of the top tie group")] = False
+    state: Annotated[str, Field(description="what to print in place of a number")] = ""
+    notes: Annotated[list[str], Field(description="marks of the table's notes")] = []
+    runs: Annotated[list[str], Field(description="keys of all its runs, done or not")] = []
+
+
+class Row(_Frozen):
+    """An entry's cells, in the order of the columns."""
+
+    label: str
+    group: str = ""
+    cells: list[Cell]
+    source: Source = "measured"
+    cite: str = ""
+
+
+class Note(_Frozen):
+    """A footnote; without a mark it speaks of the whole table."""
+
+    text: str
+    mark: str = ""
+
+
+class Table(_Frozen):
+    """A printed table, still as numbers."""
+
+    id: str
+    title: str
+    caption: str
+    columns: list[Column]
+    rows: list[Row]
+    notes: list[Note] = []
+
+
+class Comparison(_Frozen):
+    """Two entries on one data set, paired over the seeds that both have.
+
+    `difference` is a − b in the metric's units; the verdict rests on `p_holm` alone.
+    """
+
+    dataset: str
+    metric: str
+    a: str
+    b: str
+    n: int
+    difference: float
+    low: float | None
+    high: float | None
+    test: str
+    p: float
+    p_holm: float
+    verdict: Literal["better", "worse", "undecided"]
+
+
+class Fact(_Frozen):
+    """A line of provenance."""
+
+    label: str
+    text: str
+
+
+class Figure(_Frozen):
+    """A drawing beside the report: figures/<name>.svg and .png."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+
+
+class Report(_Frozen):
+    """All that the renderers need; report.json is exactly this."""
+
+    version: int = REPORT_VERSION
+    inputs: Annotated[str, Field(description="reports.digest.inputs of what it was built from")]
+    study: str
+    scale: str
+    title: str
+    question: str
+    command: str
+    runs: Annotated[dict[State, int], Field(description="how many runs are in each state")]
+    findings: Annotated[list[str], Field(description="what may be said, and what may not")]
+    tables: list[Table]
+    comparisons: list[Comparison] = []
+    figures: list[Figure] = []
+    facts: list[Fact] = []
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned run is done."""
+        return all(state == "done" for state, count in self.runs.items() if count)

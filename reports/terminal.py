@@ -1,0 +1,108 @@
+"""A report in the terminal, from numbers alone: needs rich and `reports.table`, nothing heavier."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
+from rich.table import Table as Grid
+from rich.text import Text
+
+from reports.table import Cell, Column, Report, Row, Table
+from reports.text import heading, parts
+
+
+def render(report: Report) -> RenderableType:
+    """Everything that a terminal should show, for any width, in colour or piped."""
+    blocks: list[RenderableType] = [
+        Text(f"{report.title} ({report.study}, {report.scale})", style="bold")
+    ]
+    if report.question:
+        blocks.append(Text(report.question, style="italic"))
+    for table in report.tables:
+        blocks += [Text(), _Table(table)]
+    if report.findings:
+        blocks.append(Text())
+    blocks += [_Hanging("•", Text(finding)) for finding in report.findings]
+    return Group(*blocks)
+
+
+class _Hanging:
+    """A paragraph behind a mark. (A grid would do, but pads every line with spaces.)"""
+
+    def __init__(self, mark: str, text: Text) -> None:
+        self.mark, self.text = mark, text
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        indent = len(self.mark) + 1
+        lines = self.text.wrap(console, max(options.max_width - indent, 20))
+        for number, line in enumerate(lines):
+            line.rstrip()
+            yield Text(f"{self.mark} " if number == 0 else " " * indent).append_text(line)
+
+
+class _Table:
+    """A table that is cut into blocks of columns where the terminal is too narrow for all."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        yield Text(self.table.title, style="bold")
+        yield from self._blocks(console, options)
+        yield Text(self.table.caption, style="dim")
+        for note in self.table.notes:
+            yield _Hanging(note.mark or "·", Text(note.text, style="dim"))
+
+    def _blocks(self, console: Console, options: ConsoleOptions) -> Iterator[Grid]:
+        """As many columns side by side as fit; the entries' names are repeated in each block."""
+        columns = list(range(len(self.table.columns)))
+        while columns:
+            take = len(columns)
+            while take > 1 and self._width(columns[:take], console, options) > options.max_width:
+                take -= 1
+            yield self._grid(columns[:take])
+            columns = columns[take:]
+
+    def _width(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> int:
+        unbounded = options.update(width=10_000)
+        return Measurement.get(console, unbounded, self._grid(columns)).maximum
+
+    def _grid(self, columns: Sequence[int]) -> Grid:
+        grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        grid.add_column("", no_wrap=True, overflow="ellipsis")
+        for index in columns:
+            column = self.table.columns[index]
+            grid.add_column(_head(column), justify="right", no_wrap=True)
+        group = ""
+        for row in self.table.rows:
+            if row.group != group:
+                group = row.group
+                grid.add_row(Text(group, style="italic"))
+            grid.add_row(
+                _label(row), *(_cell(row.cells[i], self.table.columns[i]) for i in columns)
+            )
+        return grid
+
+
+def _head(column: Column) -> Text:
+    return Text(f"{column.title}\n{heading(column)}")
+
+
+def _label(row: Row) -> Text:
+    text = Text(f"  {row.label}" if row.group else row.label)
+    if row.source == "published":
+        text.append(f" [{row.cite}]", style="dim")
+    return text
+
+
+def _cell(cell: Cell, column: Column) -> Text:
+    value, half = parts(cell, column)
+    text = Text(value, style="bold" if cell.best else "red" if cell.state else "")
+    if half:
+        text.append(f" ± {half}", style="not bold dim")
+    text.append(" " + ",".join(cell.notes) if cell.notes else "", style="dim")
+    return text

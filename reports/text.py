@@ -1,0 +1,101 @@
+"""Numbers as text, the same in every renderer."""
+
+from collections.abc import Sequence
+
+from reports.table import Cell, Column, Comparison, Report
+
+MINUS = "−"
+
+
+def number(value: float, column: Column) -> str:
+    """A value in the column's unit and decimals."""
+    text = f"{value * column.scale:,.{column.decimals}f}"
+    return text.replace("-", MINUS)
+
+
+def spread(cell: Cell, column: Column) -> float | None:
+    """What stands after ±: half the interval, or the SD; None where one run can't tell."""
+    if column.kind == "interval" and cell.low is not None and cell.high is not None:
+        return (cell.high - cell.low) / 2
+    return cell.sd if column.kind == "sd" else None
+
+
+def parts(cell: Cell, column: Column) -> tuple[str, str]:
+    """The cell's number and its uncertainty, either may be empty; a range counts as a number."""
+    if cell.value is None:
+        return cell.state or "–", ""
+    if column.kind == "count" and cell.low is not None and cell.high is not None:
+        return f"{number(cell.low, column)}–{number(cell.high, column)}", ""
+    half = spread(cell, column)
+    return number(cell.value, column), "" if half is None else number(half, column)
+
+
+def plain(cell: Cell, column: Column) -> str:
+    """The cell as one piece of text."""
+    value, half = parts(cell, column)
+    return f"{value} ± {half}" if half else value
+
+
+def heading(column: Column) -> str:
+    """What the column holds, with its unit and which way is better."""
+    arrow = {True: " ↑", False: " ↓", None: ""}[column.higher_is_better]
+    name = column.metric.replace("_", " ") if column.metric else ""
+    unit = f"{name} [{column.unit}]" if name and column.unit else name or column.unit
+    return f"{unit}{arrow}"
+
+
+def joined(words: Sequence[str], last: str = "and") -> str:
+    """`a, b and c`."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """`0–4, 7` for 0, 1, 2, 3, 4, 7."""
+    found: list[list[int]] = []
+    for value in sorted(set(numbers)):
+        if found and found[-1][-1] == value - 1:
+            found[-1][1:] = [value]
+        else:
+            found.append([value])
+    return ", ".join("–".join(map(str, span)) for span in found)
+
+
+def p_value(p: float) -> str:
+    """`p = 0.012`, or `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+PAIRS = (
+    "Differences are those of the means over the seeds that both entries have, with the paired 95 %"
+    " t-interval. The verdict rests on the exact two-sided test (sign-flip up to 12 seeds, Wilcoxon"
+    " beyond) after Holm's correction over all pairs of the report."
+)
+
+
+def _column_of(report: Report, pair: Comparison) -> Column:
+    return next(
+        column
+        for column in report.tables[0].columns
+        if (column.dataset, column.metric) == (pair.dataset, pair.metric)
+    )
+
+
+def difference(report: Report, pair: Comparison) -> str:
+    """A − B in the unit of its column, with its sign."""
+    return signed(pair.difference, _column_of(report, pair))
+
+
+def interval(report: Report, pair: Comparison) -> str:
+    """The difference's interval, `low to high`."""
+    column = _column_of(report, pair)
+    if pair.low is None or pair.high is None:
+        return "–"
+    return f"{signed(pair.low, column)} to {signed(pair.high, column)}"
+
+
+def signed(value: float, column: Column) -> str:
+    """A number with + or −; zero has none."""
+    text = number(value, column)
+    return f"+{text}" if value > 0 else text
