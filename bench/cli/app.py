@@ -1,0 +1,81 @@
+"""The typer application, and how errors become one line and an exit code."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import bench
+from bench.cli import describe, listing, plan, report, run_command, status
+from bench.errors import UserError
+
+EXIT_CODES = """\
+Exit codes: 0 all is well; 1 the machine or bench itself failed; 2 wrong input, nothing was
+written; 3 at least one run failed, the others are done; 130 stopped by Ctrl-C (the same command
+goes on)."""
+
+app = typer.Typer(
+    name="bench",
+    help="Compare neural architectures fairly, and leave evidence.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command("list")(listing.list_command)
+app.command("describe")(describe.describe_command)
+app.command("plan")(plan.plan_command)
+app.command("run")(run_command.run_command)
+app.command("status")(status.status_command)
+app.command("report")(report.report_command)
+
+#: Click's own usage errors, which typer brings along; `typer.BadParameter` is one of them.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lightning-bench {bench.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    del version
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code; a user's mistake is one line."""
+    try:
+        code = app(arguments, prog_name="bench", standalone_mode=False)
+    except UserError as error:
+        return _complain(str(error), 2)
+    except _UsageError as error:
+        text = getattr(error, "format_message", error.__str__)()
+        # `bench` alone prints its help, which is the message.
+        return _complain(_one_line(text), 2) if text else 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # `bench list | head`: the reader has what it wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{place}{error.strerror or error}", 1)
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str, code: int) -> int:
+    typer.echo(f"bench: {message}", err=True)
+    return code
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,103 @@
+"""`bench describe`: all that is known of one study, model or data set."""
+
+from dataclasses import asdict
+from typing import Any
+
+from bench.cli.options import AnyName, Format, OutputFormat, Scale, echo_json
+
+
+def describe_command(
+    name: AnyName, scale: Scale = None, output: OutputFormat = Format.TABLE
+) -> None:
+    """Describe a study, a model or a data set."""
+    facts = _facts(name, scale)
+    if output is Format.JSON:
+        echo_json([facts])
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for key, value in facts.items():
+        for i, line in enumerate(_lines(value)):
+            table.add_row(key.replace("_", " ") if i == 0 else "", line)
+    Console(highlight=False, markup=False).print(table)
+
+
+def _facts(name: str, scale: str | None) -> dict[str, Any]:
+    import data.catalogue
+    import models.catalogue
+    import studies
+    from bench.errors import UserError, nearest
+    from models.errors import ModelError
+
+    if name in studies.pages() or name.endswith((".yaml", ".yml")):
+        return _study(name, scale)
+    if name in data.catalogue.entries():
+        dataset = data.catalogue.entries()[name]
+        return {"name": name, "what": "data set", **_without(asdict(dataset), "name")}
+    try:
+        entry = models.catalogue.find(name)
+    except ModelError:
+        known = {*studies.pages(), *models.catalogue.entries(), *data.catalogue.entries()}
+        raise UserError(
+            f"nothing is called {name!r}{nearest(name, known)} (bench list shows all)"
+        ) from None
+    arguments = {a.name: _argument(a) for a in entry.arguments.values()}
+    facts = {
+        "name": name,
+        "what": "model",
+        "summary": entry.summary,
+        "reads": entry.kind,
+        "parameters": entry.parameters,
+        "flops": entry.flops,
+        "module": entry.module,
+        "arguments": arguments,
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _study(name: str, scale: str | None) -> dict[str, Any]:
+    from bench import study
+
+    path = study.find(name)
+    loaded = study.load(name, scale)
+    return {
+        "name": loaded.name,
+        "what": "study",
+        "title": loaded.title,
+        "question": loaded.question,
+        "page": str(path),
+        "scales": study.scales(path),
+        "scale": loaded.scale,
+        "data": loaded.data,
+        "entries": {
+            label: " ".join([e.model, *(f"{k}={v}" for k, v in e.args.items())])
+            for label, e in loaded.entries.items()
+        },
+        "seeds": loaded.seeds,
+        "runs": len(loaded.runs()),
+        "recipe": loaded.recipe.model_dump(),
+    }
+
+
+def _argument(argument: Any) -> str:
+    choices = f", one of {', '.join(map(str, argument.choices))}" if argument.choices else ""
+    return f"{argument.kind}, default {argument.default}{choices}"
+
+
+def _without(mapping: dict[str, Any], key: str) -> dict[str, Any]:
+    return {k: v for k, v in mapping.items() if k != key}
+
+
+def _lines(value: Any) -> list[str]:
+    match value:
+        case dict():
+            return [f"{key}: {_lines(item)[0]}" for key, item in value.items()] or [""]
+        case list() | tuple():
+            return [", ".join(str(item) for item in value)]
+        case int() if not isinstance(value, bool):
+            return [f"{value:,}"]
+    return [str(value)]

@@ -1,0 +1,119 @@
+"""What `bench run` shows while it runs: a live view on a terminal, plain lines elsewhere."""
+
+import time
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from bench.cli.options import duration
+from bench.plan import PlannedRun
+from bench.record import Epoch, Record
+
+
+class Display:
+    """A Listener of the executor; a context manager, since it owns the terminal meanwhile."""
+
+    def __init__(self, console: Console, planned: list[PlannedRun], jobs: int) -> None:
+        self.console, self.jobs = console, jobs
+        self.total = len(planned)
+        self.done = self.failed = self.waiting = 0
+        self._live_on = console.is_terminal
+        self._expected = {p.key: p.expected_s for p in planned}
+        self._took: dict[tuple[str, str], list[float]] = {}
+        self._active: dict[str, tuple[PlannedRun, float, Epoch | None]] = {}
+        self._progress = Progress(
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("runs"),
+            TextColumn("{task.fields[left]}"),
+        )
+        self._bar = self._progress.add_task("", total=self.total, left="")
+        self._live = Live(console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> "Display":
+        """Take the terminal."""
+        if self._live_on:
+            self._live.start()
+            self._live.update("importing torch and Lightning, once for all runs …")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give it back."""
+        self._live.stop()
+
+    def started(self, planned: PlannedRun, slot: int) -> None:
+        """A run got a slot."""
+        del slot
+        self._active[planned.key] = (planned, time.monotonic(), None)
+
+    def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
+        """A run finished an epoch."""
+        _, began, _ = self._active[planned.key]
+        self._active[planned.key] = (planned, began, epoch)
+
+    def finished(self, planned: PlannedRun, record: Record) -> None:
+        """A run left a record."""
+        self._active.pop(planned.key, None)
+        self._expected.pop(planned.key, None)
+        self.done += 1
+        if record.cost:
+            cell = planned.run.entry, planned.run.dataset
+            self._took.setdefault(cell, []).append(record.cost.total_s)
+        if record.failure:
+            self.failed += 1
+            cause = f"{record.failure.kind}: {record.failure.message} (log: {record.failure.log})"
+            self.console.print(f"[red]failed[/]  {_name(planned)}  {escape(cause)}", soft_wrap=True)
+        elif not self._live_on:
+            took = f"{record.cost.total_s:.1f} s" if record.cost else ""
+            scores = "  ".join(f"{k} {v:.4f}" for k, v in record.metrics.items())
+            self.console.print(
+                f"[{self.done}/{self.total}] {_name(planned)}  {scores}  {took}",
+                markup=False,
+                soft_wrap=True,
+            )
+
+    def elsewhere(self, planned: PlannedRun) -> None:
+        """Another process runs it."""
+        self._active.pop(planned.key, None)
+
+    def tick(self) -> None:
+        """Redraw."""
+        if self._live_on:
+            left = (
+                f"[dim]about {duration(self._left_s())} left[/]" if self.done < self.total else ""
+            )
+            self._progress.update(self._bar, completed=self.done, left=left)
+            self._live.update(Group(self._progress, self._active_table()))
+
+    def _left_s(self) -> float:
+        """Expected seconds of all runs not done, less what the active ones have had, by slot."""
+        now = time.monotonic()
+        left = 0.0
+        for key, expected_s in self._expected.items():
+            left += expected_s
+            if key in self._active:
+                left -= min(expected_s, now - self._active[key][1])
+        return left / self.jobs
+
+    def _active_table(self) -> Table:
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for planned, _, epoch in self._active.values():
+            epochs = planned.run.spec.recipe.epochs
+            reached = f"epoch {epoch.epoch if epoch else 0}/{epochs}"
+            scores = "  ".join(f"{k} {v:.3f}" for k, v in epoch.metrics.items()) if epoch else ""
+            table.add_row(_name(planned), reached, scores)
+        return table
+
+
+def _name(planned: PlannedRun) -> str:
+    run = planned.run
+    return escape(f"{run.entry} · {run.dataset} · seed {run.spec.seed}")

@@ -1,0 +1,117 @@
+"""Arguments and options that several commands share, and what they open."""
+
+import json
+import os
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from bench.plan import Plan
+    from bench.store import Store
+    from bench.study import Study
+
+
+class Format(StrEnum):
+    """How a listing is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def _complete_study(incomplete: str) -> list[str]:
+    import studies
+
+    return [name for name in studies.pages() if name.startswith(incomplete)]
+
+
+def _complete_name(incomplete: str) -> list[str]:
+    import data.catalogue
+    import models.catalogue
+    import studies
+
+    names = [*studies.pages(), *models.catalogue.entries(), *data.catalogue.entries()]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+StudyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY", help="A study's name, or a page.yaml.", autocompletion=_complete_study
+    ),
+]
+AnyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="A study, a model or a data set.", autocompletion=_complete_name
+    ),
+]
+Scale = Annotated[
+    str | None,
+    typer.Option(help="smoke, small or full; by default the smallest that the page has."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change the page, as in recipe.epochs=3."),
+]
+StoreFolder = Annotated[
+    Path, typer.Option("--store", envvar="BENCH_STORE", help="The folder of all results.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Runs at a time; by default as many as the cores (or GPUs) have room for."
+    ),
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="How to print it.")]
+
+DEFAULT_STORE = Path("bench-store")
+
+
+def open_study(
+    name: str, scale: str | None, settings: list[str] | None, store: Path
+) -> tuple["Study", "Store"]:
+    """Load a study and name its store; nothing is written."""
+    from bench.errors import UserError
+    from bench.store import Store
+    from bench.study import load
+
+    if store.exists() and not store.is_dir():
+        raise UserError(f"the store {store} is no folder")
+    return load(name, scale, settings or ()), Store(store)
+
+
+def make_plan(study: "Study", store: "Store") -> "Plan":
+    """The study's plan as of now."""
+    from bench import plan, sources
+
+    attempts = store.scan(run.spec.key for run in study.runs())
+    return plan.make(study, attempts, sources.of_run)
+
+
+def default_jobs(threads: int, device: str = "auto") -> int:
+    """One run for each GPU, or as many as this process may use cores for."""
+    from bench.executor import gpus
+
+    on_gpus = len(gpus()) if device != "cpu" else 0
+    return on_gpus or max(1, len(os.sched_getaffinity(0)) // threads)
+
+
+def echo_json(rows: Iterable[dict[str, Any]]) -> None:
+    """Print a list of objects as JSON."""
+    typer.echo(json.dumps(list(rows), indent=2, ensure_ascii=False))
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the two units that matter, as in `3 min 20 s`."""
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60} s"
+    if rounded < 48 * 3600:
+        return f"{rounded // 3600} h {rounded % 3600 // 60} min"
+    return f"{rounded // 86400} days {rounded % 86400 // 3600} h"

@@ -1,0 +1,60 @@
+"""`bench report`: the study's tables from its records alone."""
+
+from typing import Annotated, cast
+
+import typer
+
+from bench.cli.options import (
+    DEFAULT_STORE,
+    Scale,
+    Settings,
+    StoreFolder,
+    StudyName,
+    make_plan,
+    open_study,
+)
+
+_NAMES = {
+    "md": "md",
+    "markdown": "md",
+    "latex": "tex",
+    "tex": "tex",
+    "html": "html",
+    "csv": "csv",
+    "json": "json",
+}
+
+
+def report_command(
+    name: StudyName,
+    scale: Scale = None,
+    settings: Settings = None,
+    store: StoreFolder = DEFAULT_STORE,
+    formats: Annotated[
+        str, typer.Option("--format", help="Which files to write, as in md,latex,html,csv,json.")
+    ] = "md,latex,html,csv,json",
+) -> None:
+    """Write a study's report from what is in the store, and print its tables."""
+    from bench.cli import reporting
+    from bench.errors import UserError, nearest
+
+    chosen = []
+    for word in formats.split(","):
+        if word.strip() not in _NAMES:
+            raise UserError(f"unknown format {word.strip()!r}{nearest(word, _NAMES)}")
+        chosen.append(_NAMES[word.strip()])
+    study, opened = open_study(name, scale, settings, store)
+    plan = make_plan(study, opened)
+    if all(planned.attempt is None for planned in plan.runs):
+        raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")
+    from rich.console import Console
+
+    from reports import terminal
+
+    target = reporting.folder(study, opened, settings or [])
+    files = cast("list[reporting.Format]", chosen)
+    console = Console(highlight=False)
+    report = reporting.make(plan, opened, target, files, afresh=True)
+    console.print(terminal.render(report))
+    written = " ".join(f"report.{suffix}" for suffix in dict.fromkeys(chosen))
+    console.print(f"\nwritten to {target}: {written}", soft_wrap=True)

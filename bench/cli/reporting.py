@@ -1,0 +1,119 @@
+"""From a plan to a report: what `bench run` and `bench report` have in common."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from reports import digest
+from reports.table import Entry, Report, Request, Run
+
+if TYPE_CHECKING:
+    from bench.plan import Plan
+    from bench.store import Store
+    from bench.study import Study
+
+Format = Literal["md", "tex", "html", "csv", "json"]
+FORMATS: tuple[Format, ...] = ("md", "tex", "html", "csv", "json")
+
+
+def folder(study: "Study", store: "Store", settings: Iterable[str]) -> Path:
+    """Where the study's report goes; a changed study gets a folder of its own."""
+    name = f"{study.name}-{study.scale}"
+    changes = sorted(settings)
+    if changes:
+        name += "+" + hashlib.sha256("\n".join(changes).encode()).hexdigest()[:8]
+    return store.root / "reports" / name
+
+
+def make(
+    plan: "Plan",
+    store: "Store",
+    target: Path,
+    formats: Iterable[Format] = FORMATS,
+    *,
+    afresh: bool = False,
+) -> Report:
+    """The report of a plan's records: read where it is current and not wanted afresh, else made."""
+    request, runs = _request(plan, store), _runs(plan, store)
+    wanted = sorted({*formats, "json"})
+    if not afresh:
+        found = _current(target / "report.json", digest.inputs(request, runs))
+        if found and all((target / f"report.{suffix}").exists() for suffix in wanted):
+            return found
+    from reports.build import build
+    from reports.write import write
+
+    report = build(request, runs)
+    write(report, runs, target, wanted)
+    return report
+
+
+def _current(path: Path, inputs: str) -> Report | None:
+    """The report at a path, if it was built from just these inputs."""
+    try:
+        report = Report.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return report if report.inputs == inputs else None
+
+
+def _request(plan: "Plan", store: "Store") -> Request:
+    import data.catalogue
+
+    study = plan.study
+    known = data.catalogue.entries()
+    digests = {
+        planned.attempt.record.provenance.environment
+        for planned in plan.runs
+        if planned.attempt and planned.attempt.record
+    }
+    environments = {d: store.read_environment(d) for d in sorted(filter(None, digests))}
+    return Request(
+        study=study.name,
+        scale=study.scale,
+        title=study.title,
+        question=study.question,
+        command=f"bench run {study.name} --scale {study.scale}",
+        entries=[
+            Entry(label=label, group=entry.group, model=entry.model, args=entry.args)
+            for label, entry in study.entries.items()
+        ],
+        metrics={name: list(known[name].metrics) for name in study.data},
+        higher_is_better=dict(data.catalogue.HIGHER_IS_BETTER),
+        seeds=study.seeds,
+        recipe=study.recipe,
+        facts={
+            "data": "; ".join(
+                f"{known[n].title} ({known[n].source}; {known[n].policy}; {known[n].licence})"
+                for n in study.data
+            )
+        },
+        unequal=[
+            f"{label} was trained with "
+            + ", ".join(f"{key} {value}" for key, value in entry.recipe.items())
+            for label, entry in study.entries.items()
+            if study.recipe_of(label) != study.recipe
+        ],
+        environments={d: found for d, found in environments.items() if found},
+    )
+
+
+def _runs(plan: "Plan", store: "Store") -> list[Run]:
+    groups = {label: entry.group for label, entry in plan.study.entries.items()}
+    return [
+        Run(
+            entry=planned.run.entry,
+            group=groups[planned.run.entry],
+            dataset=planned.run.dataset,
+            seed=planned.run.spec.seed,
+            key=planned.key,
+            state=planned.state,
+            reason=planned.reason,
+            record=planned.attempt.record if planned.attempt else None,
+            folder=str(planned.attempt.folder.relative_to(store.root)) if planned.attempt else None,
+        )
+        for planned in plan.runs
+    ]

@@ -1,0 +1,36 @@
+"""Order: what the parent asks of a worker. Importable without torch, since the parent makes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bench.spec import RunSpec
+
+Device = Literal["auto", "cpu", "cuda"]
+
+#: Exit code of a worker that found its attempt taken by somebody else (BSD's EX_TEMPFAIL).
+TAKEN = 75
+#: Exit code of a worker that could not write to the store (BSD's EX_IOERR).
+UNWRITABLE = 74
+
+
+@dataclass(frozen=True)
+class Order:
+    """One attempt at one run; plain data, since it crosses processes."""
+
+    store: Path
+    spec: RunSpec
+    attempt: int
+    device: Device
+    visible_gpu: str | None
+    threads: int
+    sources: Mapping[str, str]
+    command: list[str]
+
+
+def carry_out(order: Order) -> None:
+    """What a fork of the server, which has imported the worker already, is started with."""
+    from bench import worker
+
+    worker.main(order)

@@ -1,0 +1,90 @@
+"""A YAML page as plain data that remembers on which line each value stands."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.errors import UserError
+
+Location = tuple[str | int, ...]
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Safe YAML with the scalars of YAML 1.2: `1e-3` is a number, `no` and `on` are words."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":int", ":null"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)$"),
+    list("-+.0123456789"),
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page's contents and the line of every value, by its path of keys and indices."""
+
+    path: Path
+    data: dict[str, Any]
+    lines: dict[Location, int]
+
+    def where(self, *locations: Location) -> str:
+        """Return `path:line` of the first of these locations, or of its nearest parent."""
+        for location in locations:
+            if location in self.lines:
+                return f"{self.path}:{self.lines[location]}"
+        shortened = locations[0]
+        while shortened and shortened not in self.lines:
+            shortened = shortened[:-1]
+        return f"{self.path}:{self.lines.get(shortened, 1)}"
+
+
+def load(path: Path) -> Page:
+    """Read a page; bad syntax, a key given twice or no mapping at all is a UserError."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)
+        lines: dict[Location, int] = {}
+        data = _construct(node, (), lines, path) if node else {}
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UserError(f"{path}:{line}: not valid YAML: {error.problem}") from None
+    except RecursionError:
+        raise UserError(f"{path}: an alias in the page refers to itself") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        raise UserError(f"{path}: can't be read: {reason}") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{path}:1: a study page is a mapping of keys to values")
+    return Page(path, data, lines)
+
+
+def scalar(text: str) -> Any:
+    """Read one value as a page would, for `--set key=value`."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError:
+        return text
+
+
+def _construct(node: yaml.Node, at: Location, lines: dict[Location, int], path: Path) -> Any:
+    lines[at] = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key, line = str(key_node.value), key_node.start_mark.line + 1
+            if key in result:
+                raise UserError(f"{path}:{line}: {key!r} is given twice")
+            result[key] = _construct(value_node, (*at, key), lines, path)
+            lines[(*at, key)] = line
+        return result
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(item, (*at, i), lines, path) for i, item in enumerate(node.value)]
+    return yaml.constructor.SafeConstructor().construct_object(node)

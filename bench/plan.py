@@ -1,0 +1,126 @@
+"""Plan: each run of a study with its state, the reason in words, and what the missing ones cost.
+
+Pure: it is given what the store holds and what the sources are, and touches neither.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from bench.sources import changed
+from bench.spec import RunSpec
+from bench.store import Attempt
+from bench.study import Run, Study
+
+State = Literal["done", "missing", "stale", "failed", "running"]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run, where it stands and what it is expected to take."""
+
+    run: Run
+    state: State
+    reason: str
+    expected_s: float
+    attempt: Attempt | None
+    sources: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """The run's name in the store."""
+        return self.run.spec.key
+
+    @property
+    def next_attempt(self) -> int:
+        """The number that the next attempt gets."""
+        return 1 if self.attempt is None else self.attempt.number + 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a study in the order in which they are to be run."""
+
+    study: Study
+    runs: list[PlannedRun]
+
+    def to_run(self, *, retry_failed: bool = False) -> list[PlannedRun]:
+        """What `bench run` has to do; entries that share a run share its place."""
+        return self._unique({"missing", "stale"} | ({"failed"} if retry_failed else set()))
+
+    def running(self) -> list[PlannedRun]:
+        """What other processes are at."""
+        return self._unique({"running"})
+
+    def counts(self) -> dict[State, int]:
+        """How many runs are in each state; every state has a number."""
+        counts: dict[State, int] = dict.fromkeys(
+            ("done", "missing", "stale", "failed", "running"), 0
+        )
+        for planned in self.runs:
+            counts[planned.state] += 1
+        return counts
+
+    def _unique(self, states: Collection[str]) -> list[PlannedRun]:
+        found: dict[str, PlannedRun] = {}
+        for planned in self.runs:
+            if planned.state in states:
+                found.setdefault(planned.key, planned)
+        return list(found.values())
+
+
+def make(
+    study: Study,
+    attempts: Mapping[str, Attempt],
+    sources_of: Callable[[RunSpec], Mapping[str, str]],
+) -> Plan:
+    """Judge every run of the study by its newest attempt and today's sources."""
+    runs = study.runs()
+    expected = _expectations(runs, attempts, study.run_s)
+    planned = []
+    for run in runs:
+        attempt = attempts.get(run.spec.key)
+        sources = sources_of(run.spec)
+        state, reason = judge(attempt, sources)
+        expected_s = expected[run.entry, run.dataset]
+        planned.append(PlannedRun(run, state, reason, expected_s, attempt, sources))
+    return Plan(study, planned)
+
+
+def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:
+    """The state of a run and why."""
+    if attempt is None:
+        return "missing", "never run"
+    if attempt.state == "running":
+        return "running", f"attempt {attempt.number} holds its lock"
+    if attempt.state == "interrupted":
+        return "missing", f"attempt {attempt.number} was interrupted"
+    if attempt.state == "damaged" or attempt.record is None:
+        return "missing", f"the record of attempt {attempt.number} is damaged: {attempt.problem}"
+    record = attempt.record
+    files = changed(record.provenance.sources, sources)
+    if files:
+        more = f" and {len(files) - 2} more" if len(files) > 2 else ""
+        return "stale", f"{', '.join(files[:2])}{more} changed since"
+    if record.failure:
+        if record.failure.kind == "infrastructure":
+            return "missing", f"attempt {attempt.number} was lost: {record.failure.message}"
+        return "failed", f"{record.failure.kind}: {record.failure.message}"
+    return "done", f"{record.ended[:16].replace('T', ' ')} UTC"
+
+
+def _expectations(
+    runs: Iterable[Run], attempts: Mapping[str, Attempt], fallback_s: float
+) -> dict[tuple[str, str], float]:
+    """Seconds a run by (entry, data set): the median of its finished runs, of all, or a guess."""
+    seen: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in runs:
+        attempt = attempts.get(run.spec.key)
+        seconds = seen[run.entry, run.dataset]
+        if attempt and attempt.record and attempt.record.cost:
+            seconds.append(attempt.record.cost.total_s)
+    everything = [value for values in seen.values() for value in values]
+    typical_s = median(everything) if everything else fallback_s
+    return {cell: median(values) if values else typical_s for cell, values in seen.items()}

@@ -1,0 +1,115 @@
+"""Record: what a finished or failed run leaves behind, and the types inside it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bench.spec import RunSpec
+
+SCHEMA_VERSION = 1
+
+Status = Literal["done", "failed"]
+FailureClass = Literal["out-of-memory", "data", "divergence", "infrastructure", "code"]
+
+
+class _Frozen(BaseModel):
+    # Unknown keys are kept, so that an older bench reads a newer record of the same schema.
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Failure(_Frozen):
+    """Why a run failed: its class, one line, and the log that tells the rest."""
+
+    kind: FailureClass
+    message: str
+    log: Annotated[str, Field(description="the log's path, relative to the store")]
+
+
+class Epoch(_Frozen):
+    """One point of the learning curve."""
+
+    epoch: int
+    step: int
+    train_loss: float
+    val_loss: float | None = None
+    metrics: Annotated[dict[str, float], Field(description="on the validation split")] = {}
+
+
+class Cost(_Frozen):
+    """What the run took."""
+
+    parameters: int
+    trainable_parameters: int
+    train_s: Annotated[float, Field(description="wall time of training with validation")]
+    total_s: Annotated[float, Field(description="wall time of the whole run, loading too")]
+    device_h: Annotated[float, Field(description="total_s times devices, in hours")]
+    train_examples_per_s: float
+    peak_memory_bytes: int
+
+
+class DataFacts(_Frozen):
+    """What data the run really saw."""
+
+    fingerprint: Annotated[str, Field(description="SHA-256 of contents and split indices")]
+    train: int
+    val: int
+    test: int
+
+
+class Provenance(_Frozen):
+    """Where the numbers come from."""
+
+    environment: Annotated[
+        str | None, Field(description="digest; environments/ has it; None where the run was lost")
+    ]
+    sources: Annotated[dict[str, str], Field(description="digest of each source file behind it")]
+    command: list[str]
+    bench_version: str
+    git_revision: str | None
+    git_dirty: bool | None
+    host: str
+    device: str
+    devices: int
+    threads: int
+
+
+class Record(_Frozen):
+    """A run's result. `metrics` are those of the test split, scored once after training."""
+
+    schema_version: int = SCHEMA_VERSION
+    key: str
+    attempt: int
+    status: Status
+    spec: RunSpec
+    started: Annotated[str, Field(description="UTC, ISO 8601")]
+    ended: str
+    metrics: dict[str, float] = {}
+    scored: Annotated[int, Field(description="test examples scored, each once")] = 0
+    curve: list[Epoch] = []
+    predictions: Annotated[
+        str | None, Field(description="SHA-256 of predictions.npz beside the record")
+    ] = None
+    cost: Cost | None = None
+    data: DataFacts | None = None
+    provenance: Provenance
+    failure: Failure | None = None
+
+
+class Environment(_Frozen):
+    """Hardware and packages, shared by the records of all runs made with them."""
+
+    python: str
+    platform: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    gpus: list[str] = []
+    packages: dict[str, str]
+    settings: Annotated[
+        dict[str, str], Field(description="thread and device settings; never a secret")
+    ] = {}
+
+
+def dump(record: BaseModel) -> dict[str, Any]:
+    """The record as JSON-ready data."""
+    return record.model_dump(mode="json")

@@ -1,0 +1,94 @@
+"""RunSpec: one fully resolved run as plain data, and the key that names it.
+
+The key is a hash of the spec's canonical form. Whatever can't change the result (workers, paths,
+logging, the number of devices at the same global batch) is no field here, so it can't get in.
+Values at their defaults are left out of the canonical form: a field added later, whose default is
+what was done before, keeps every older key. So a default, once released, never changes
+(tests/bench/test_spec.py pins them).
+"""
+
+import hashlib
+import json
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+KEY_VERSION = 1
+
+Optimizer = Literal["sgd", "adam", "adamw"]
+Schedule = Literal["constant", "linear", "cosine"]
+Precision = Literal["fp32", "bf16", "fp16"]
+Scalar = bool | int | float | str | None
+
+
+class Settings(BaseModel):
+    """Typed data from a page: nothing unknown, nothing coerced from text, nothing infinite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Recipe(Settings):
+    """How a model is trained; the same for every entry of a study unless the page says so."""
+
+    epochs: Annotated[int, Field(ge=1)] = 10
+    batch_size: Annotated[int, Field(ge=1, description="global, over all devices")] = 64
+    optimizer: Optimizer = "adamw"
+    lr: Annotated[float, Field(gt=0, description="peak learning rate")] = 1e-3
+    weight_decay: Annotated[float, Field(ge=0, description="not on biases and norms")] = 0.0
+    momentum: Annotated[float, Field(ge=0, lt=1, description="of sgd")] = 0.9
+    beta1: Annotated[float, Field(ge=0, lt=1, description="of adam and adamw")] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1, description="of adam and adamw")] = 0.999
+    schedule: Schedule = "cosine"
+    warmup: Annotated[float, Field(ge=0, le=1, description="fraction of all steps")] = 0.0
+    clip_norm: Annotated[float, Field(gt=0)] | None = None
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    precision: Precision = "fp32"
+
+
+class ModelSpec(Settings):
+    """A variant of the registry and those of its arguments that differ from its defaults."""
+
+    name: str
+    args: dict[str, Scalar] = {}
+
+
+class DataSpec(Settings):
+    """A data set of the catalogue."""
+
+    name: str
+
+
+class RunSpec(Settings):
+    """Everything that decides a run's result, apart from the code and the hardware."""
+
+    model: ModelSpec
+    data: DataSpec
+    recipe: Recipe = Recipe()
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+    @cached_property
+    def key(self) -> str:
+        """The run's name in the store: 20 hexadecimal digits of the canonical form's SHA-256."""
+        text = f"{KEY_VERSION}:{self.canonical()}"
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def canonical(self) -> str:
+        """The spec as JSON with sorted keys and without defaults; equal specs, equal text."""
+        return canonical_json(self.model_dump(mode="json", exclude_defaults=True))
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with one spelling for every value."""
+    return json.dumps(
+        _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    # Minus zero is zero.
+    return value + 0.0 if isinstance(value, float) else value

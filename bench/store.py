@@ -1,0 +1,223 @@
+"""Store: a directory of run directories, the only truth.
+
+    runs/<key>.<attempt>/     one attempt at a run, visible only once it is locked
+        spec.json             what is to be run
+        lock                  locked (flock) by whoever runs it, for as long as it lives
+        log.txt               what the run printed
+        curve.jsonl           one line an epoch, while it runs
+        predictions.npz       per-example results on the test split
+        record.json           written last, beside and renamed; with a checksum
+    environments/<digest>.json  hardware and packages, shared by records
+    reports/<study>/          reports made from it
+
+Nothing is ever overwritten: a run that is tried again gets the next attempt's number, and the
+newest attempt counts. A claim is a rename, so that of any number of processes and hosts exactly
+one gets an attempt; a lock dies with its holder, so that a killed run is told from a running one
+without a heartbeat.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from bench.errors import UserError
+from bench.record import SCHEMA_VERSION, Environment, Record
+from bench.spec import RunSpec
+
+_PREFIX = b'{"sha256":"'
+_MIDDLE = b'","record":'
+
+
+class Taken(Exception):
+    """Somebody else has made the next attempt since the caller looked."""
+
+
+class Damaged(Exception):
+    """A record that can't be trusted; the message says why."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The newest attempt at a run, as found in the store."""
+
+    key: str
+    number: int
+    folder: Path
+    state: Literal["recorded", "damaged", "running", "interrupted"]
+    record: Record | None = None
+    problem: str = ""
+
+
+@dataclass
+class Store:
+    """A store at a path; making the object touches nothing."""
+
+    root: Path
+    runs: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name the folder of runs."""
+        self.runs = self.root / "runs"
+
+    def prepare(self) -> None:
+        """Make the store's folders; a UserError where that can't be done."""
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+            probe, path = tempfile.mkstemp(prefix=".", dir=self.runs)
+            os.close(probe)
+            Path(path).unlink()
+        except OSError as error:
+            raise UserError(
+                f"the store {self.root} can't be written: {error.strerror}; name another by --store"
+            ) from None
+
+    def scan(self, keys: Iterable[str] | None = None) -> dict[str, Attempt]:
+        """Read the newest attempt of each of these keys, or of all."""
+        wanted = None if keys is None else set(keys)
+        newest: dict[str, int] = {}
+        for key, number in self._attempts():
+            if wanted is None or key in wanted:
+                newest[key] = max(number, newest.get(key, 0))
+        return {key: self._read(key, number) for key, number in newest.items()}
+
+    def folder(self, key: str, number: int) -> Path:
+        """Where an attempt lives."""
+        return self.runs / f"{key}.{number}"
+
+    @contextmanager
+    def claim(self, spec: RunSpec, number: int) -> Iterator[Path]:
+        """Make attempt `number` at a run and hold it; Taken if it exists already."""
+        self.runs.mkdir(parents=True, exist_ok=True)
+        # A leading dot keeps the half-made folder out of every scan.
+        made = Path(tempfile.mkdtemp(prefix=".", dir=self.runs))
+        made.chmod(0o755)
+        descriptor = os.open(made / "lock", os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            (made / "spec.json").write_text(spec.model_dump_json(indent=1), encoding="utf-8")
+            target = self.folder(spec.key, number)
+            try:
+                made.rename(target)
+            except OSError:
+                for part in made.iterdir():
+                    part.unlink()
+                made.rmdir()
+                if target.is_dir():
+                    raise Taken(target.name) from None
+                raise
+            yield target
+        finally:
+            os.close(descriptor)
+
+    def write_record(self, folder: Path, record: Record) -> None:
+        """Make an attempt's result final."""
+        payload = record.model_dump_json().encode()
+        checksum = hashlib.sha256(payload).hexdigest().encode()
+        write_atomically(folder / "record.json", _PREFIX + checksum + _MIDDLE + payload + b"}\n")
+
+    def set_aside(self, attempt: Attempt) -> Path:
+        """Rename a damaged record, so that it is kept but never read again."""
+        damaged = attempt.folder / "record.json"
+        return damaged.rename(damaged.with_suffix(".json.damaged"))
+
+    def write_environment(self, environment: Environment) -> str:
+        """Keep an environment and return the digest that names it."""
+        text = environment.model_dump_json(indent=1).encode()
+        digest = hashlib.sha256(text).hexdigest()[:16]
+        path = self.root / "environments" / f"{digest}.json"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
+        return digest
+
+    def read_environment(self, digest: str) -> Environment | None:
+        """The environment of that digest, or None where its file is gone or damaged."""
+        path = self.root / "environments" / f"{digest}.json"
+        try:
+            return Environment.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def _attempts(self) -> Iterator[tuple[str, int]]:
+        try:
+            names = os.listdir(self.runs)  # noqa: PTH208 - names are all that is needed
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UserError(f"the store {self.root} can't be read: {error.strerror}") from None
+        for name in names:
+            key, _, number = name.partition(".")
+            if key and number.isdigit():
+                yield key, int(number)
+
+    def _read(self, key: str, number: int) -> Attempt:
+        folder = self.folder(key, number)
+        try:
+            record = read_record(folder / "record.json")
+        except FileNotFoundError:
+            running = _is_locked(folder / "lock")
+            return Attempt(key, number, folder, "running" if running else "interrupted")
+        except (Damaged, OSError) as error:
+            return Attempt(key, number, folder, "damaged", problem=str(error))
+        if record.key != key:
+            return Attempt(key, number, folder, "damaged", problem=f"it is of run {record.key}")
+        return Attempt(key, number, folder, "recorded", record)
+
+
+def read_record(path: Path) -> Record:
+    """Read and verify one record; Damaged says what is wrong with it."""
+    raw = path.read_bytes()
+    start = len(_PREFIX)
+    checksum, middle = raw[start : start + 64], raw[start + 64 : start + 64 + len(_MIDDLE)]
+    payload = raw[start + 64 + len(_MIDDLE) : -2]
+    if not raw.startswith(_PREFIX) or middle != _MIDDLE or not raw.endswith(b"}\n"):
+        raise Damaged("the file is cut short" if raw.startswith(_PREFIX) else "not a record")
+    if hashlib.sha256(payload).hexdigest().encode() != checksum:
+        raise Damaged("its checksum does not match")
+    try:
+        record = Record.model_validate_json(payload)
+    except ValidationError as error:
+        version = json.loads(payload).get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise Damaged(f"schema {version}, this bench reads {SCHEMA_VERSION}") from None
+        raise Damaged(f"not a record: {error.errors()[0]['msg']}") from None
+    return record
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside, flush to the disk and rename: the file is whole or absent."""
+    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(beside).chmod(0o644)
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a process holds the lock, which it does until it dies."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

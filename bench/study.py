@@ -1,0 +1,244 @@
+"""Study: a question with a name, read from its page and expanded into runs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, Field, ValidationError, field_validator
+
+import data.catalogue
+import models.catalogue
+import studies
+from bench import page as pages
+from bench.errors import UserError, nearest
+from bench.page import Location
+from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
+from models.errors import ModelError
+
+SCALES = ("smoke", "small", "full")
+
+
+class Entry(Settings):
+    """One row of the comparison: a model, its arguments, and where its recipe departs."""
+
+    model: str
+    args: dict[str, Scalar] = {}
+    recipe: dict[str, Scalar] = {}
+    group: str = ""
+
+
+class Study(Settings):
+    """A study at one of its scales. Entries × data sets × seeds are its runs."""
+
+    name: str
+    scale: str
+    title: str
+    question: str
+    data: Annotated[list[str], Field(min_length=1)]
+    entries: Annotated[dict[str, Entry], Field(min_length=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)]
+    recipe: Recipe = Recipe()
+    threads: Annotated[int, Field(ge=1, description="CPU threads of a run")] = 1
+    run_s: Annotated[float, Field(gt=0, description="a run's seconds, before any is known")] = 60.0
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_or_list(cls, value: Any) -> Any:
+        """`seeds: 5` is short for seeds 0 to 4."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return list(range(value))
+        return value
+
+    @field_validator("seeds")
+    @classmethod
+    def _unique(cls, value: list[int]) -> list[int]:
+        if len(set(value)) < len(value):
+            raise ValueError("a seed is given twice")
+        return value
+
+    def recipe_of(self, label: str) -> Recipe:
+        """The recipe an entry is trained with."""
+        return Recipe.model_validate(
+            self.recipe.model_dump(exclude_unset=True) | self.entries[label].recipe
+        )
+
+    def runs(self) -> list["Run"]:
+        """All runs, seed by seed, so that a study stopped half-way compares like with like."""
+        recipes = {label: self.recipe_of(label) for label in self.entries}
+        specs = {label: ModelSpec(name=e.model, args=e.args) for label, e in self.entries.items()}
+        return [
+            Run(label, name, RunSpec(model=model, data=dataset, recipe=recipes[label], seed=seed))
+            for seed in self.seeds
+            for name in self.data
+            for dataset in (DataSpec(name=name),)
+            for label, model in specs.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's place in a study: entries with equal specs share one run."""
+
+    entry: str
+    dataset: str
+    spec: RunSpec
+
+
+def find(name: str) -> Path:
+    """The page of a named study, or of a path to a page of one's own."""
+    known = studies.pages()
+    if name in known:
+        return known[name]
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"}:
+        if path.is_file():
+            return path
+        raise UserError(f"no study page at {name}")
+    raise UserError(f"unknown study {name!r}{nearest(name, known)}")
+
+
+def scales(path: Path) -> list[str]:
+    """The scales that a page has, smallest first."""
+    declared = pages.load(path).data.get("scales")
+    return [scale for scale in SCALES if scale in declared] if isinstance(declared, dict) else []
+
+
+def load(name: str, scale: str | None = None, settings: Iterable[str] = ()) -> Study:
+    """Read, check and resolve a study; any mistake in it is a UserError of one line.
+
+    `settings` are `key=value` texts from the command line, laid over the page: `recipe.epochs=3`.
+    """
+    page = pages.load(find(name))
+    declared = page.data.get("scales")
+    if not isinstance(declared, dict) or not declared:
+        raise UserError(f"{page.path}: `scales:` must name at least one of {', '.join(SCALES)}")
+    for unknown in set(declared) - set(SCALES):
+        line = page.where(("scales", unknown))
+        raise UserError(f"{line}: unknown scale {unknown!r}{nearest(unknown, SCALES)}")
+    scale = scale or next(s for s in SCALES if s in declared)
+    if scale not in declared:
+        raise UserError(f"{page.path} has no scale {scale!r}{nearest(scale, declared)}")
+    merged = {key: value for key, value in page.data.items() if key != "scales"}
+    changes = declared[scale] or {}
+    if not isinstance(changes, Mapping):
+        line = page.where(("scales", scale))
+        raise UserError(f"{line}: a scale is a mapping of what it changes in the page")
+    merged = _merge(merged, changes)
+    sources: dict[Location, str] = {}
+    for setting in settings:
+        merged = _merge(merged, _setting(setting, sources))
+
+    def where(at: Location) -> str:
+        for depth in range(len(at), 0, -1):
+            if at[:depth] in sources:
+                return sources[at[:depth]]
+        return page.where(("scales", scale, *at), at)
+
+    for reserved in merged.keys() & {"name", "scale"}:
+        raise UserError(f"{where((reserved,))}: the page's file name is its name, not {reserved!r}")
+    merged |= {"name": page.path.stem, "scale": scale}
+    try:
+        study = Study.model_validate(merged)
+    except ValidationError as error:
+        raise UserError(_explain(error, Study, where)) from None
+    return _check(study, where)
+
+
+def _setting(text: str, sources: dict[Location, str]) -> dict[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not all(key.split(".")):
+        raise UserError(f"--set {text}: expected key=value, for instance recipe.epochs=3")
+    location = tuple(key.split("."))
+    sources[location] = f"--set {key}"
+    nested: Any = pages.scalar(value)
+    for part in reversed(location):
+        nested = {part: nested}
+    return dict(nested)
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay `over` on `base`: mappings key by key, everything else replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def _check(study: Study, where: Any) -> Study:
+    """Hold the study against the catalogues, and drop arguments that only repeat a default."""
+    known = data.catalogue.entries()
+    for i, name in enumerate(study.data):
+        if name not in known:
+            hint = nearest(name, known)
+            raise UserError(f"{where(('data', i))}: unknown data set {name!r}{hint}")
+    entries = {}
+    for label, entry in study.entries.items():
+        at: Location = ("entries", label)
+        try:
+            variant = models.catalogue.find(entry.model)
+        except ModelError as error:
+            raise UserError(f"{where((*at, 'model'))}: {error}") from None
+        for name in study.data:
+            dataset = known[name]
+            if variant.kind != dataset.kind:
+                raise UserError(
+                    f"{where((*at, 'model'))}: {entry.model} reads {variant.kind}s, "
+                    f"but {name} is a data set of {dataset.kind}s"
+                )
+            for argument in dataset.facts().keys() & entry.args.keys():
+                raise UserError(
+                    f"{where((*at, 'args', argument))}: {argument!r} comes from the data set"
+                )
+        try:
+            args = models.catalogue.check_arguments(variant, entry.args)
+        except ModelError as error:
+            raise UserError(f"{where((*at, 'args'))}: {error}") from None
+        try:
+            study.recipe_of(label)
+        except ValidationError as error:
+            located = _explain(error, Recipe, lambda loc, at=at: where((*at, "recipe", *loc)))
+            raise UserError(located) from None
+        entries[label] = entry.model_copy(update={"args": args})
+    return study.model_copy(update={"entries": entries})
+
+
+def _explain(error: ValidationError, schema: type[BaseModel], where: Any) -> str:
+    """The first mistake in one line: where it stands, what it is, the nearest valid name."""
+    first = error.errors(include_url=False)[0]
+    at: Location = first["loc"]
+    path = ".".join(str(part) for part in at)
+    # Of nothing to point at (a missing key), the parent is the place.
+    spot = where(at if first["type"] != "missing" else at[:-1])
+    if first["type"] == "extra_forbidden":
+        return f"{spot}: unknown key {path!r}{nearest(at[-1], _fields(schema, at[:-1]))}"
+    if first["type"] == "missing":
+        return f"{spot}: the key {path!r} is missing"
+    if first["type"] == "literal_error":
+        valid = get_args(_annotation(schema, at))
+        return f"{spot}: {path} can't be {first['input']!r}{nearest(first['input'], valid)}"
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    given = "" if isinstance(first["input"], dict | list) else f", not {first['input']!r}"
+    return f"{spot}: {path}: {message}{given}"
+
+
+def _annotation(schema: Any, at: Location) -> Any:
+    """The declared type of the value at a location."""
+    for part in at:
+        if isinstance(schema, type) and issubclass(schema, BaseModel):
+            field = schema.model_fields.get(str(part))
+            schema = field.annotation if field else Any
+        elif get_origin(schema) in {dict, list}:
+            schema = get_args(schema)[-1]
+        while get_origin(schema) is Annotated:
+            schema = get_args(schema)[0]
+    return schema
+
+
+def _fields(schema: Any, at: Location) -> list[str]:
+    found = _annotation(schema, at)
+    is_model = isinstance(found, type) and issubclass(found, BaseModel)
+    hidden = {"name", "scale"} if found is Study else set()
+    return sorted(found.model_fields.keys() - hidden) if is_model else []

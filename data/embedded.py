@@ -1,0 +1,29 @@
+"""Data sets that come with a package that is installed anyway, and so need no network."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from data.split import by_class
+
+
+class Images(NamedTuple):
+    """Pixels (count, channels, height, width) in uint8 and labels of one split."""
+
+    pixels: np.ndarray
+    labels: np.ndarray
+
+
+def digits() -> dict[str, Images]:
+    """scikit-learn's 1,797 scans of handwritten digits, 8 × 8 pixels in 17 greys."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    pixels = bunch.images[:, None].astype(np.uint8)
+    labels = bunch.target.astype(np.int64)
+    rest, test = by_class(labels, fraction=0.2, seed=0)
+    train, val = (rest[part] for part in by_class(labels[rest], fraction=0.25, seed=0))
+    return {
+        name: Images(pixels[index], labels[index])
+        for name, index in (("train", train), ("val", val), ("test", test))
+    }
