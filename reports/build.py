@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from reports import costs, digest, facts, findings, ranking, results, samples
 from reports.table import Figure, Report, Request, Run, State
+from reports.text import slug
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed")
 
@@ -34,12 +35,14 @@ def _figures(request: Request, collected: samples.Samples) -> list[Figure]:
     """What can be drawn from these runs; `reports.figures` draws it."""
     found = []
     for dataset, (metric, *_) in request.metrics.items():
-        name = dataset.replace("/", "-")
+        name = slug(dataset)
         here = [collected[entry.label, dataset] for entry in request.entries]
         if any(len(record.curve) > 1 for sample in here for record in sample.done.values()):
             found.append(
                 Figure(
                     name=f"curves-{name}",
+                    kind="curves",
+                    dataset=dataset,
                     title=f"Learning curves, {dataset}",
                     caption=(
                         f"Validation {metric} by epoch: mean over seeds; the band spans all seeds."
@@ -51,6 +54,8 @@ def _figures(request: Request, collected: samples.Samples) -> list[Figure]:
             found.append(
                 Figure(
                     name=f"size-{name}",
+                    kind="size",
+                    dataset=dataset,
                     title=f"{metric.capitalize()} against parameters, {dataset}",
                     caption=f"Test {metric}, mean and 95 % t-interval over seeds.",
                     alt=f"Points of test {metric} against parameter count, one for each entry.",

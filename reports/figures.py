@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
 from reports.table import Column, Report, Run
 from reports.text import spread
@@ -41,7 +41,8 @@ STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
-    "figure.figsize": (7.0, 4.0),
+    "axes.facecolor": "none",
+    "figure.figsize": (6.0, 3.7),
     "figure.constrained_layout.use": True,
 }
 
@@ -50,16 +51,19 @@ def files(report: Report, runs: Sequence[Run]) -> Iterator[tuple[str, bytes]]:
     """Name and content of each figure's SVG and PNG."""
     columns = {column.dataset: column for column in reversed(report.tables[0].columns)}
     for figure in report.figures:
-        kind, _, name = figure.name.partition("-")
-        column = next(c for d, c in columns.items() if d and d.replace("/", "-") == name)
+        column = columns[figure.dataset]
         with rc_context(STYLE):
             canvas = Canvas()
             axes = canvas.add_subplot()
-            if kind == "curves":
+            if figure.kind == "curves":
                 _curves(axes, report, runs, column)
             else:
                 _size(axes, report, column)
             yield f"{figure.name}.svg", _save(canvas, "svg", {"Date": None, "Creator": None})
+            yield (
+                f"{figure.name}.pdf",
+                _save(canvas, "pdf", {"CreationDate": None, "Creator": None}),
+            )
             yield f"{figure.name}.png", _save(canvas, "png", {"Software": None})
 
 
@@ -113,7 +117,7 @@ def _curves(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> 
     axes.set_xlabel("epoch")
     axes.set_ylabel(f"validation {_label(column)}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    _legend(axes)
 
 
 def _size(axes: Axes, report: Report, column: Column) -> None:
@@ -137,10 +141,27 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
             linewidth=1.2,
             label=row.label,
         )
-    axes.set_xscale("log")
-    axes.set_xlabel("parameters")
+    _size_axis(axes, [row.cells[sizes].value for row in table.rows])
     axes.set_ylabel(f"test {_label(column)}")
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    _legend(axes)
+
+
+def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
+    """Parameters with k or M at the ticks, on a log scale where they differ by much."""
+    known = [size for size in sizes if size]
+    if max(known) > 4 * min(known):
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    elif max(known) == min(known):
+        axes.set_xlim(0.5 * min(known), 1.5 * max(known))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.set_xlabel("parameters")
+
+
+def _legend(axes: Axes) -> None:
+    # "outside" makes constrained layout keep room for it.
+    if isinstance(axes.figure, Canvas):
+        axes.figure.legend(loc="outside right center")
 
 
 def _label(column: Column) -> str:

@@ -22,13 +22,18 @@ def render(
     delimiters: dict[str, str] | None = None,
     **more: Any,
 ) -> str:
-    """Fill a template in; whatever it prints is escaped, unless it is Markup already."""
+    """Fill a template in; whatever it prints is escaped, unless it is Markup already.
+
+    `finalize` does the format's own escaping, so jinja2's finds nothing left to do; it stays on
+    for what might pass by.
+    """
 
     def finalize(value: Any) -> Any:
         return value if isinstance(value, Markup) else Markup(escape(str(value)))
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
         finalize=finalize,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -134,7 +134,8 @@ def _parameters(entry: str, request: Request, collected: samples.Samples, notes:
         ]
         marks.append(notes.mark(f"parameters: {', '.join(by_dataset)}"))
     low, high = (min(every), max(every)) if len(every) > 1 else (None, None)
-    return Cell(value=min(every), low=low, high=high, n=len(every), notes=marks)
+    keys = [run.key for dataset in request.metrics for run in collected[entry, dataset].runs]
+    return Cell(value=min(every), low=low, high=high, n=len(keys), notes=marks, runs=keys)
 
 
 def _count_column(cells: Sequence[Cell]) -> Column:
@@ -156,7 +157,7 @@ def _caption(columns: Sequence[Column], collected: Iterable[samples.Sample]) -> 
     counts = {len(sample.done) for sample in collected} - {0}
     how_many = spans(sorted(counts)) or "no"
     shown = ", ".join(dict.fromkeys(heading(column) for column in columns if column.metric))
-    text = f"Test {shown}: mean ± half the 95 % t-interval over {how_many} seeds."
+    text = f"Test {shown}: mean ± half-width of the 95 % t-interval over {how_many} seeds."
     if any(column.ranked for column in columns):
         text += " Bold: the top tie group, which holds every entry that is not shown to be worse."
     return text

@@ -173,7 +173,9 @@ class Fact(_Frozen):
 class Figure(_Frozen):
     """A drawing beside the report: figures/<name>.svg and .png."""
 
-    name: str
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
+    kind: Literal["curves", "size"]
+    dataset: str
     title: str
     caption: str
     alt: str

@@ -1,5 +1,6 @@
 """Numbers as text, the same in every renderer."""
 
+import re
 from collections.abc import Sequence
 
 from reports.table import Cell, Column, Comparison, Report
@@ -62,6 +63,11 @@ def spans(numbers: Sequence[int]) -> str:
     return ", ".join("–".join(map(str, span)) for span in found)
 
 
+def slug(text: str) -> str:
+    """A name for files and anchors: ASCII letters, digits and hyphens."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-") or "x"
+
+
 def p_value(p: float) -> str:
     """`p = 0.012`, or `p < 0.001`."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
@@ -99,3 +105,17 @@ def signed(value: float, column: Column) -> str:
     """A number with + or −; zero has none."""
     text = number(value, column)
     return f"+{text}" if value > 0 else text
+
+
+def details(cell: Cell, column: Column) -> str:
+    """What stands behind a cell, in words and with all digits."""
+    if cell.value is None:
+        return cell.state
+    if column.kind == "count":
+        return f"{cell.value:,.0f}"
+    said = [f"{cell.value:.6g}"]
+    if cell.sd is not None:
+        said.append(f"SD {cell.sd:.3g}")
+    if cell.low is not None and cell.high is not None:
+        said.append(f"95 % interval {cell.low:.6g} to {cell.high:.6g}")
+    return ", ".join([*said, f"n = {cell.n}"])

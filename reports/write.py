@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from reports.table import Report, Run
 
-Format = Literal["md", "csv", "json"]
+Format = Literal["md", "tex", "html", "csv", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
@@ -29,12 +29,12 @@ def write(
             if path.endswith(".svg"):
                 drawings[path.removesuffix(".svg")] = content.decode()
     for name in (name for name in FORMATS if name in formats):
-        text = _text(name, report, runs)
+        text = _text(name, report, runs, drawings)
         written.append(_place(folder / f"report.{name}", text.encode()))
     return written
 
 
-def _text(name: Format, report: Report, runs: Sequence[Run]) -> str:
+def _text(name: Format, report: Report, runs: Sequence[Run], drawings: dict[str, str]) -> str:
     # Imported as needed: JSON alone shall not cost jinja2.
     if name == "json":
         return report.model_dump_json(indent=1)
@@ -42,9 +42,17 @@ def _text(name: Format, report: Report, runs: Sequence[Run]) -> str:
         from reports import tidy
 
         return tidy.render(report, runs)
-    from reports import markdown
+    if name == "tex":
+        from reports import latex
 
-    return markdown.render(report, runs)
+        return latex.render(report, runs)
+    if name == "md":
+        from reports import markdown
+
+        return markdown.render(report, runs)
+    from reports import html
+
+    return html.render(report, runs, drawings)
 
 
 def _place(path: Path, content: bytes) -> Path:

@@ -1,0 +1,96 @@
+"""A report as one HTML file that needs no network: sortable, linked to its runs, light and dark."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from markupsafe import Markup, escape
+
+from reports import pages
+from reports.figures import INK
+from reports.table import Cell, Column, Report, Row, Run, Table
+from reports.text import parts
+
+# Beyond this many runs the page leaves out each run's own curve, to stay small.
+DRAWN_RUNS = 1000
+
+
+def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> str:
+    """The page as text; `drawings` are the figures' SVG by name."""
+    anchors = {run.key: f"runs-{i}" for i, run in _first_runs(report, runs)}
+    metrics = list(dict.fromkeys(c.metric for c in report.tables[0].columns if c.metric))
+    return pages.render(
+        "report.html.j2",
+        lambda text: str(escape(text)),
+        report,
+        runs,
+        cell=_cell,
+        groups=_groups,
+        anchors=anchors,
+        metrics=metrics,
+        columns={(c.dataset, c.metric): c for c in report.tables[0].columns},
+        figures={
+            figure.name: inline(drawings[figure.name], figure.alt, figure.name)
+            for figure in report.figures
+        },
+        spark=_spark if len(runs) <= DRAWN_RUNS else lambda run, metric: "",
+        style=_asset("report.css"),
+        script=_asset("report.js"),
+    )
+
+
+def _first_runs(report: Report, runs: Sequence[Run]) -> list[tuple[int, Run]]:
+    """A number for each run: that of its entry and data set."""
+    return [
+        (number, run)
+        for number, (_, _, found) in enumerate(pages.by_sample(report, runs))
+        for run in found
+    ]
+
+
+def _groups(table: Table) -> list[tuple[str, list[Row]]]:
+    return [(name, list(rows)) for name, rows in groupby(table.rows, key=lambda row: row.group)]
+
+
+def _asset(name: str) -> Markup:
+    return Markup((pages.TEMPLATES / name).read_text())
+
+
+def _cell(cell: Cell, column: Column) -> Markup:
+    value, half = parts(cell, column)
+    shown = Markup('<span class="state">{}</span>').format(value) if cell.state else escape(value)
+    if cell.best:
+        shown = Markup("<strong>{}</strong>").format(shown)
+    if half:
+        shown += Markup(' <span class="pm">± {}</span>').format(half)
+    return shown
+
+
+def inline(svg: str, alt: str, name: str) -> Markup:
+    """An SVG file as an element of the page: in the page's ink, named, its ids its own."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = svg.replace("url(#", f"url(#{name}-").replace('href="#', f'href="#{name}-')
+    svg = svg.replace(INK, "currentColor")
+    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1))
+
+
+def _spark(run: Run, metric: str) -> Markup:
+    """The run's validation curve as a small line."""
+    points = (
+        [p.metrics[metric] for p in run.record.curve if metric in p.metrics] if run.record else []
+    )
+    if len(points) < 2:
+        return Markup("")
+    low, high = min(points), max(points)
+    span = (high - low) or 1.0
+    step = 60 / (len(points) - 1)
+    line = " ".join(
+        f"{i * step:.0f},{15 - 14 * (p - low) / span:.0f}" for i, p in enumerate(points)
+    )
+    return Markup(
+        '<svg class="spark" viewBox="-1 -1 62 18" aria-hidden="true"><polyline points="{}"/></svg>'
+    ).format(line)
