@@ -5,6 +5,7 @@ differ in colour, line style and marker, for print in grey and for the colour-bl
 """
 
 import io
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
 from reports.table import Column, Report, Run
-from reports.text import spread
+from reports.text import shorten, spread
 
 # Okabe and Ito's palette without yellow, which is too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F")
@@ -25,6 +26,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK = "#1f2328"
 
 STYLE: dict[Any, Any] = {
+    "text.parse_math": False,  # a label may hold dollars
     "svg.hashsalt": "lightning-bench",
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -52,7 +54,9 @@ def files(report: Report, runs: Sequence[Run]) -> Iterator[tuple[str, bytes]]:
     columns = {column.dataset: column for column in reversed(report.tables[0].columns)}
     for figure in report.figures:
         column = columns[figure.dataset]
-        with rc_context(STYLE):
+        with rc_context(STYLE), warnings.catch_warnings():
+            # A glyph that the font lacks is drawn as a box: in a label that is enough.
+            warnings.filterwarnings("ignore", "Glyph")
             canvas = Canvas()
             axes = canvas.add_subplot()
             if figure.kind == "curves":
@@ -98,7 +102,7 @@ def _curves(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> 
         axes.plot(
             epochs,
             values.mean(axis=0),
-            label=row.label,
+            label=shorten(row.label, 28),
             linewidth=1.8,
             marker=MARKERS[place % len(MARKERS)],
             markevery=(place % 3, max(1, len(epochs) // 6)),
@@ -139,7 +143,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
             capsize=3,
             markersize=7,
             linewidth=1.2,
-            label=row.label,
+            label=shorten(row.label, 28),
         )
     _size_axis(axes, [row.cells[sizes].value for row in table.rows])
     axes.set_ylabel(f"test {_label(column)}")

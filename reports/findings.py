@@ -19,8 +19,14 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
             for dataset, ranking in rankings.columns.items()
             if ranking.possible
         ]
-    if silent:
-        found.append(_silence(request, samples, silent, rankings))
+    few = {d: r for d, r in silent.items() if 2 <= r.seeds < rankings.needed}
+    if few:
+        found.append(_too_few(few, rankings))
+    if lonely := [dataset for dataset in silent if dataset not in few]:
+        found.append(
+            f"No entry is called better on {joined(lonely)}: that needs two or more entries with"
+            " several seeds each and no failed run."
+        )
     return found
 
 
@@ -40,6 +46,13 @@ def _verdict(request: Request, dataset: str, ranking: Ranking, pairs: int) -> st
             f"has the best mean, but can't be told from {joined(tied, 'or')}"
             f" ({_test(ranking, pairs)})."
         )
+    if tied and ranking.detectable:
+        column = 100 if (name := request.metrics[dataset][0]) in request.percent else 1
+        unit = "points" if name in request.percent else "in it"
+        said += (
+            f" Here {ranking.seeds} seeds show a true difference of about"
+            f" {ranking.detectable * column:.2g} {unit} with 80 % power; smaller ones go unseen."
+        )
     if ranking.unranked:
         left_out = [
             f"{entry} ({ranking.unranked[entry]})" for entry in order if entry in ranking.unranked
@@ -52,32 +65,17 @@ def _test(ranking: Ranking, pairs: int) -> str:
     return f"{ranking.test} over {ranking.seeds} paired seeds, Holm over {pairs} pairs"
 
 
-def _silence(
-    request: Request, samples: Samples, silent: dict[str, Ranking], rankings: Rankings
-) -> str:
+def _too_few(silent: dict[str, Ranking], rankings: Rankings) -> str:
     """Why nothing is called better, and how many seeds would allow it."""
-    where = joined(list(silent))
     seeds = max(ranking.seeds for ranking in silent.values())
-    usable = max(
-        sum(entry.label not in ranking.unranked or ranking.seeds > 1 for entry in request.entries)
-        for ranking in silent.values()
-    )
-    if seeds < 2 or not rankings.pairs or not usable:
-        return (
-            f"No entry is called better on {where}: that needs two or more entries with several"
-            " finished seeds each."
-        )
     least = statistics.least_p(seeds)
-    why = (
-        f"No entry is called better on {where}: with {seeds} paired seeds no exact two-sided"
-        f" paired test can give less than p = 2/2^{seeds} = {least:.3g}"
-    )
-    if least <= statistics.ALPHA:
-        why += f", {min(1.0, least * rankings.pairs):.2g} after Holm's correction"
     family = f", after Holm's correction over {rankings.pairs} pairs" if rankings.pairs > 1 else ""
+    corrected = f" ({min(1.0, least * rankings.pairs):.2g}{family})" if family else ""
     return (
-        f"{why}. A claim at {statistics.ALPHA} needs at least {rankings.needed} seeds{family}; the"
-        " order of the means is no claim."
+        f"No entry is called better on {joined(list(silent))}: with {seeds} paired seeds no exact"
+        f" two-sided paired test can give less than p = 2/{2**seeds} = {least:.3g}{corrected}. A"
+        f" claim at {statistics.ALPHA} needs at least {rankings.needed} seeds here; the order of"
+        " the means is no claim."
     )
 
 

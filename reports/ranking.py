@@ -32,6 +32,7 @@ class Ranking:
     tied: set[str] = field(default_factory=set)
     beaten: dict[str, float] = field(default_factory=dict)
     unranked: dict[str, str] = field(default_factory=dict)
+    detectable: float | None = None
 
 
 @dataclass
@@ -88,7 +89,7 @@ def rank(request: Request, samples: Samples) -> Rankings:
         results[pair.dataset][pair.a, pair.b] = result
     for dataset, ranking in columns.items():
         sign = 1 if request.higher_better(request.metrics[dataset][0]) else -1
-        _conclude(ranking, values[dataset], results[dataset], sign, rankings.needed)
+        _conclude(ranking, values[dataset], results[dataset], sign, len(pairs))
     rankings.comparisons = _comparisons(request, tested, columns)
     return rankings
 
@@ -98,6 +99,7 @@ class _Result:
     test: str
     p: float
     p_holm: float
+    sd: float
 
 
 def _test(pairs: list[_Pair]) -> list[tuple[_Pair, _Result]]:
@@ -105,15 +107,16 @@ def _test(pairs: list[_Pair]) -> list[tuple[_Pair, _Result]]:
     batches: dict[int, list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):
         batches[len(pair.differences)].append(index)
-    p = np.ones(len(pairs))
+    p, sd = np.ones(len(pairs)), np.zeros(len(pairs))
     names = {}
     for n, members in batches.items():
         table = np.array([pairs[index].differences for index in members])
         names[n], p[members] = statistics.paired_test(table)
+        sd[members] = table.std(axis=1, ddof=1)
     adjusted = statistics.holm(p)
     return [
-        (pair, _Result(names[len(pair.differences)], float(raw), float(holm)))
-        for pair, raw, holm in zip(pairs, p, adjusted, strict=True)
+        (pair, _Result(names[len(pair.differences)], float(raw), float(holm), float(spread)))
+        for pair, raw, holm, spread in zip(pairs, p, adjusted, sd, strict=True)
     ]
 
 
@@ -122,12 +125,13 @@ def _conclude(
     scores: dict[str, dict[int, float]],
     tested: dict[tuple[str, str], _Result],
     sign: int,
-    needed: int,
+    pairs: int,
 ) -> None:
     """Find the leader, who is beaten by it, and who can't be told from it."""
     means = {entry: sign * math.fsum(x.values()) / len(x) for entry, x in scores.items() if x}
     ranking.seeds = max(map(len, scores.values()), default=0)
     ranking.test = next((result.test for result in tested.values()), "")
+    needed = statistics.seeds_needed(pairs)
     ranked = [entry for entry in scores if len(scores[entry]) >= needed]
     for entry in scores.keys() - ranked:
         ranking.unranked[entry] = "too few seeds for a claim"
@@ -135,7 +139,12 @@ def _conclude(
     if not ranking.possible:
         return
     ranking.leader = leader = max(ranked, key=lambda entry: means[entry])
+    spread = float(np.median([result.sd for result in tested.values()]))
+    ranking.detectable = spread * statistics.detectable_difference(ranking.seeds, pairs)
     for entry in ranked:
+        if len(scores[entry].keys() & scores[leader].keys()) < needed:
+            ranking.unranked[entry] = f"too few seeds in common with {leader}"
+            continue
         result = tested.get((leader, entry)) or tested.get((entry, leader))
         if result and result.p_holm <= statistics.ALPHA:
             ranking.beaten[entry] = result.p_holm

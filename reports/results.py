@@ -85,7 +85,9 @@ def _explain(sample: samples.Sample, metric: str) -> list[str]:
         reasons.setdefault(reason, []).append(run.seed)
     if not reasons:
         return []
-    what = "; ".join(f"seed {spans(seeds)} {reason}" for reason, seeds in reasons.items())
+    what = "; ".join(
+        f"seed{'s' * (len(seeds) > 1)} {spans(seeds)} {reason}" for reason, seeds in reasons.items()
+    )
     return [f"{len(values)} of {len(sample.runs)} runs: {what}"]
 
 

@@ -64,16 +64,17 @@ class _Table:
             take = len(columns)
             while take > 1 and self._width(columns[:take], console, options) > options.max_width:
                 take -= 1
-            yield self._grid(columns[:take])
+            yield self._grid(columns[:take], options.max_width)
             columns = columns[take:]
 
     def _width(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> int:
         unbounded = options.update(width=10_000)
-        return Measurement.get(console, unbounded, self._grid(columns)).maximum
+        return Measurement.get(console, unbounded, self._grid(columns, options.max_width)).maximum
 
-    def _grid(self, columns: Sequence[int]) -> Grid:
+    def _grid(self, columns: Sequence[int], width: int) -> Grid:
         grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        grid.add_column("", no_wrap=True, overflow="ellipsis")
+        longest = max(20, width // 3)
+        grid.add_column("", no_wrap=True, overflow="ellipsis", max_width=longest)
         for index in columns:
             column = self.table.columns[index]
             grid.add_column(_head(column), justify="right", no_wrap=True)

@@ -63,6 +63,11 @@ def spans(numbers: Sequence[int]) -> str:
     return ", ".join("–".join(map(str, span)) for span in found)
 
 
+def shorten(text: str, length: int) -> str:
+    """The text, cut to a length with an ellipsis."""
+    return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
+
+
 def slug(text: str) -> str:
     """A name for files and anchors: ASCII letters, digits and hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-") or "x"

@@ -95,7 +95,7 @@ def make_run(entry: str, dataset: str, seed: int, value: float | None, **changes
 
 
 def make_request(
-    entries: Sequence[str], datasets: Sequence[str] = ("digits",), **changes: Any
+    labels: Sequence[str], datasets: Sequence[str] = ("digits",), **changes: Any
 ) -> Request:
     fields: dict[str, Any] = {
         "study": "quickstart",
@@ -103,7 +103,7 @@ def make_request(
         "title": "Five small networks on handwritten digits",
         "question": "Which of five architectures of one size learns digits best?",
         "command": "bench run quickstart",
-        "entries": [Entry(label=entry, model=entry) for entry in entries],
+        "entries": [Entry(label=label, model=label) for label in labels],
         "metrics": {dataset: ["accuracy"] for dataset in datasets},
         "recipe": Recipe(),
         "environments": {"e" * 64: ENVIRONMENT},
@@ -145,3 +145,56 @@ QUICKSTART = {"MLP": 0.955, "LeNet": 0.975, "ResNet": 0.985, "ViT": 0.962, "MLP-
 def quickstart() -> Callable[[int], tuple[Request, list[Run]]]:
     """The quickstart study with as many seeds as asked for."""
     return lambda seeds: make_study(make_scores(QUICKSTART, seeds))
+
+
+HOSTILE = "<script>alert('x')</script> & 50%_of #1 {a}^2~b\\c $d | `e` *f* [g](h) -- \"i\" ± ↑ λ 日"
+DATASETS = ["digits", "cifar_10", "cifar-100", "pets", "flowers", "imagenet", "R&D <b>100%</b>"]
+
+
+def make_rough() -> tuple[Request, list[Run]]:
+    """A study with all that can go wrong: states, names, heads, groups, one seed, no result."""
+    entries = [
+        Entry(label=HOSTILE, group="Odd names & groups_1", model="mlp"),
+        Entry(label="=cmd|' /C calc'!A0", group="Odd names & groups_1", model="lenet"),
+        Entry(label="ResNet-152", group="Convolutional neural networks", model="resnet152"),
+        Entry(label="NFNet-F4+", group="Convolutional neural networks", model="nfnet"),
+        Entry(label="ViT-B/16", group="Transformers", model="vit"),
+    ]
+    scores = make_scores({entry.label: 0.8 + 0.02 * i for i, entry in enumerate(entries)}, 10)
+    runs = [
+        make_run(entry.label, dataset, seed, scores[entry.label][seed], group=entry.group)
+        for dataset in DATASETS
+        for entry in entries
+        for seed in range(10)
+    ]
+    by_place = {(run.entry, run.dataset, run.seed): place for place, run in enumerate(runs)}
+
+    def change(entry: int, dataset: int, seeds: Sequence[int], **changes: Any) -> None:
+        for seed in seeds:
+            place = by_place[entries[entry].label, DATASETS[dataset], seed]
+            runs[place] = runs[place].model_copy(update=changes)
+
+    diverged = Failure(kind="divergence", message="loss is NaN at step 40", log="runs/x/log_1.txt")
+    failed = make_record("resnet152", failure=diverged, cost=None)
+    change(2, 0, [3], state="failed", record=failed)
+    change(2, 1, range(10), state="failed", record=failed)
+    change(3, 1, [8, 9], state="running", record=None, reason="epoch 3 of 10")
+    change(3, 2, range(10), state="missing", record=None)
+    change(4, 2, [0], state="stale", reason="models/vit.py changed since")
+    change(4, 3, range(1, 10), state="missing", record=None)
+    nan = make_record("vit", "flowers", 2, {"accuracy": float("nan")})
+    change(4, 4, [2], record=nan)
+    request = make_request(
+        [entry.label for entry in entries],
+        DATASETS,
+        entries=entries,
+        title="A study of R&D_1: 100% {honest}",
+        question="Is <b>this</b> 50% better ± 1 ~ $2 than #3?",
+        unequal=["ViT-B/16 had 2 × the batch size & 50 % more epochs."],
+    )
+    return request, runs
+
+
+@pytest.fixture
+def rough() -> tuple[Request, list[Run]]:
+    return make_rough()
