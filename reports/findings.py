@@ -62,7 +62,8 @@ def _verdict(request: Request, dataset: str, ranking: Ranking, pairs: int) -> st
 
 
 def _test(ranking: Ranking, pairs: int) -> str:
-    return f"{ranking.test} over {ranking.seeds} paired seeds, Holm over {pairs} pairs"
+    family = f", Holm over {pairs} pairs" if pairs > 1 else ""
+    return f"{ranking.test} over {ranking.seeds} paired seeds{family}"
 
 
 def _too_few(silent: dict[str, Ranking], rankings: Rankings) -> str:

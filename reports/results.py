@@ -143,7 +143,8 @@ def _parameters(entry: str, request: Request, collected: samples.Samples, notes:
 def _count_column(cells: Sequence[Cell]) -> Column:
     """Parameters in thousands or millions, three digits for the smallest."""
     values = [cell.value for cell in cells if cell.value is not None]
-    unit, scale = ("M", 1e-6) if values and max(values) >= 1e6 else ("k", 1e-3)
+    largest = max((cell.high or cell.value for cell in cells if cell.value is not None), default=0)
+    unit, scale = ("M", 1e-6) if largest >= 1e6 else ("k", 1e-3)
     smallest = min((value * scale for value in values if value > 0), default=1.0)
     return Column(
         id="parameters",

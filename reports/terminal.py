@@ -51,11 +51,19 @@ class _Table:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
+        # Where no bold can be seen, in a file or a pipe, a star stands for it.
+        caption = self.table.caption
+        if self._starred(console):
+            caption = caption.replace("Bold:", "Starred (*):")
         yield Text(self.table.title, style="bold")
         yield from self._blocks(console, options)
-        yield Text(self.table.caption, style="dim")
+        yield Text(caption, style="dim")
         for note in self.table.notes:
             yield _Hanging(note.mark or "·", Text(note.text, style="dim"))
+
+    @staticmethod
+    def _starred(console: Console) -> bool:
+        return not console.is_terminal
 
     def _blocks(self, console: Console, options: ConsoleOptions) -> Iterator[Grid]:
         """As many columns side by side as fit; the entries' names are repeated in each block."""
@@ -64,27 +72,28 @@ class _Table:
             take = len(columns)
             while take > 1 and self._width(columns[:take], console, options) > options.max_width:
                 take -= 1
-            yield self._grid(columns[:take], options.max_width)
+            yield self._grid(columns[:take], console, options)
             columns = columns[take:]
 
     def _width(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> int:
         unbounded = options.update(width=10_000)
-        return Measurement.get(console, unbounded, self._grid(columns, options.max_width)).maximum
+        return Measurement.get(console, unbounded, self._grid(columns, console, options)).maximum
 
-    def _grid(self, columns: Sequence[int], width: int) -> Grid:
+    def _grid(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Grid:
         grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        longest = max(20, width // 3)
+        longest = max(20, options.max_width // 3)
         grid.add_column("", no_wrap=True, overflow="ellipsis", max_width=longest)
         for index in columns:
             column = self.table.columns[index]
             grid.add_column(_head(column), justify="right", no_wrap=True)
+        starred = self._starred(console)
         group = ""
         for row in self.table.rows:
             if row.group != group:
                 group = row.group
                 grid.add_row(Text(group, style="italic"))
             grid.add_row(
-                _label(row), *(_cell(row.cells[i], self.table.columns[i]) for i in columns)
+                _label(row), *(_cell(row.cells[i], self.table.columns[i], starred) for i in columns)
             )
         return grid
 
@@ -100,10 +109,12 @@ def _label(row: Row) -> Text:
     return text
 
 
-def _cell(cell: Cell, column: Column) -> Text:
+def _cell(cell: Cell, column: Column, starred: bool) -> Text:
     value, half = parts(cell, column)
     text = Text(value, style="bold" if cell.best else "red" if cell.state else "")
     if half:
         text.append(f" ± {half}", style="not bold dim")
+    if cell.best and starred:
+        text.append(" *")
     text.append(" " + ",".join(cell.notes) if cell.notes else "", style="dim")
     return text

@@ -1,6 +1,7 @@
 """A small factory of requests, records and runs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -198,3 +199,17 @@ def make_rough() -> tuple[Request, list[Run]]:
 @pytest.fixture
 def rough() -> tuple[Request, list[Run]]:
     return make_rough()
+
+
+@pytest.fixture(scope="session")
+def make() -> SimpleNamespace:
+    """The factory."""
+    return SimpleNamespace(
+        record=make_record,
+        run=make_run,
+        request=make_request,
+        study=make_study,
+        scores=make_scores,
+        rough=make_rough,
+        hostile=HOSTILE,
+    )
