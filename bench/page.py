@@ -37,11 +37,11 @@ class Page:
     lines: dict[Location, int]
 
     def where(self, *locations: Location) -> str:
-        """Return `path:line` of the first of these locations, or of its nearest parent."""
+        """Return `path:line` of the first that is in the page, or of the last's nearest parent."""
         for location in locations:
             if location in self.lines:
                 return f"{self.path}:{self.lines[location]}"
-        shortened = locations[0]
+        shortened = locations[-1]
         while shortened and shortened not in self.lines:
             shortened = shortened[:-1]
         return f"{self.path}:{self.lines.get(shortened, 1)}"

@@ -4,7 +4,7 @@ Pure: it is given what the store holds and what the sources are, and touches nei
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -31,7 +31,7 @@ class PlannedRun:
     @property
     def key(self) -> str:
         """The run's name in the store."""
-        return self.run.spec.key
+        return self.run.key
 
     @property
     def next_attempt(self) -> int:
@@ -73,15 +73,15 @@ class Plan:
 
 def make(
     study: Study,
+    runs: Sequence[Run],
     attempts: Mapping[str, Attempt],
     sources_of: Callable[[RunSpec], Mapping[str, str]],
 ) -> Plan:
     """Judge every run of the study by its newest attempt and today's sources."""
-    runs = study.runs()
     expected = _expectations(runs, attempts, study.run_s)
     planned = []
     for run in runs:
-        attempt = attempts.get(run.spec.key)
+        attempt = attempts.get(run.key)
         sources = sources_of(run.spec)
         state, reason = judge(attempt, sources)
         expected_s = expected[run.entry, run.dataset]
@@ -117,7 +117,7 @@ def _expectations(
     """Seconds a run by (entry, data set): the median of its finished runs, of all, or a guess."""
     seen: dict[tuple[str, str], list[float]] = defaultdict(list)
     for run in runs:
-        attempt = attempts.get(run.spec.key)
+        attempt = attempts.get(run.key)
         seconds = seen[run.entry, run.dataset]
         if attempt and attempt.record and attempt.record.cost:
             seconds.append(attempt.record.cost.total_s)

@@ -41,13 +41,10 @@ def behind(model_module: str, data_module: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     waiting = [_TRAINING, model_module, data_module]
     while waiting:
-        module = waiting.pop()
-        path = _path(module)
-        name = "/".join([*module.split(".")[:-1], path.name]) if path else module
-        if path is None or name in found:
-            continue
-        found[name] = digest(path)
-        waiting.extend(_imports(path))
+        name, path = _file(waiting.pop())
+        if path is not None and name not in found:
+            found[name] = digest(path)
+            waiting.extend(_imports(path))
     return dict(sorted(found.items()))
 
 
@@ -86,12 +83,21 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 @cache
-def _path(module: str) -> Path | None:
-    """The file of a module, or None where the name is none of a source file with code."""
-    try:
-        spec = find_spec(module)
-    except ModuleNotFoundError:  # `a.b.C` where `a.b` is no package
-        return None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return None
-    return Path(spec.origin)
+def _file(module: str) -> tuple[str, Path | None]:
+    """The name and place of a module's file; None where no file of that name is code.
+
+    Only the top package is asked of the import system: `find_spec("a.b")` would import `a`.
+    """
+    top, *rest = module.split(".")
+    spec = find_spec(top)
+    if spec is None or spec.origin is None:
+        return module, None
+    origin = Path(spec.origin)
+    if not rest:
+        return (f"{top}/__init__.py" if origin.stem == "__init__" else origin.name), origin
+    name = "/".join([top, *rest])
+    for candidate in (f"{name}.py", f"{name}/__init__.py"):
+        path = origin.parent.parent / candidate
+        if path.is_file():
+            return candidate, path
+    return name, None

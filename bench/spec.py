@@ -9,7 +9,6 @@ what was done before, keeps every older key. So a default, once released, never 
 
 import hashlib
 import json
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -67,9 +66,12 @@ class RunSpec(Settings):
     recipe: Recipe = Recipe()
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """The run's name in the store: 20 hexadecimal digits of the canonical form's SHA-256."""
+        """The run's name in the store: 20 hexadecimal digits of the canonical form's SHA-256.
+
+        Not kept in the object, since `model_copy` would take it along to a changed spec.
+        """
         text = f"{KEY_VERSION}:{self.canonical()}"
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 

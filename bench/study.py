@@ -1,7 +1,8 @@
 """Study: a question with a name, read from its page and expanded into runs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -17,6 +18,9 @@ from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
 from models.errors import ModelError
 
 SCALES = ("smoke", "small", "full")
+
+#: Tells where in the page, or on the command line, a value was given.
+Where = Callable[[Location], str]
 
 
 class Entry(Settings):
@@ -83,6 +87,11 @@ class Run:
     entry: str
     dataset: str
     spec: RunSpec
+
+    @cached_property
+    def key(self) -> str:
+        """The spec's key, hashed once."""
+        return self.spec.key
 
 
 def find(name: str) -> Path:
@@ -166,7 +175,7 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _check(study: Study, where: Any) -> Study:
+def _check(study: Study, where: Where) -> Study:
     """Hold the study against the catalogues, and drop arguments that only repeat a default."""
     known = data.catalogue.entries()
     for i, name in enumerate(study.data):
@@ -191,10 +200,12 @@ def _check(study: Study, where: Any) -> Study:
                 raise UserError(
                     f"{where((*at, 'args', argument))}: {argument!r} comes from the data set"
                 )
-        try:
-            args = models.catalogue.check_arguments(variant, entry.args)
-        except ModelError as error:
-            raise UserError(f"{where((*at, 'args'))}: {error}") from None
+        args = {}
+        for name, value in entry.args.items():
+            try:
+                args |= models.catalogue.check_arguments(variant, {name: value})
+            except ModelError as error:
+                raise UserError(f"{where((*at, 'args', name))}: {error}") from None
         try:
             study.recipe_of(label)
         except ValidationError as error:
@@ -204,13 +215,14 @@ def _check(study: Study, where: Any) -> Study:
     return study.model_copy(update={"entries": entries})
 
 
-def _explain(error: ValidationError, schema: type[BaseModel], where: Any) -> str:
+def _explain(error: ValidationError, schema: type[BaseModel], where: Where) -> str:
     """The first mistake in one line: where it stands, what it is, the nearest valid name."""
-    first = error.errors(include_url=False)[0]
+    mistakes = error.errors(include_url=False)
+    # A misspelt key is the cause, the key it should have been is then missing.
+    first = next((m for m in mistakes if m["type"] == "extra_forbidden"), mistakes[0])
     at: Location = first["loc"]
     path = ".".join(str(part) for part in at)
-    # Of nothing to point at (a missing key), the parent is the place.
-    spot = where(at if first["type"] != "missing" else at[:-1])
+    spot = where(at)
     if first["type"] == "extra_forbidden":
         return f"{spot}: unknown key {path!r}{nearest(at[-1], _fields(schema, at[:-1]))}"
     if first["type"] == "missing":

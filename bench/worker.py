@@ -27,6 +27,7 @@ from bench.provenance import now
 from bench.record import Cost, Epoch, Failure, FailureClass, Record
 from bench.store import Store, Taken, write_atomically
 from bench.training import DataProblem, Diverged, Outcome, train
+from models import registry
 
 
 def main(order: Order) -> None:
@@ -179,5 +180,6 @@ def _peak_memory(device: str) -> int:
 
 
 # Read once in the fork server, shared by every run.
+registry.variants()
 provenance.packages()
 provenance.revision()

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.datasets import load_digits
 
 from data.split import by_class
 
@@ -16,8 +17,6 @@ class Images(NamedTuple):
 
 def digits() -> dict[str, Images]:
     """scikit-learn's 1,797 scans of handwritten digits, 8 × 8 pixels in 17 greys."""
-    from sklearn.datasets import load_digits
-
     bunch = load_digits()
     pixels = bunch.images[:, None].astype(np.uint8)
     labels = bunch.target.astype(np.int64)

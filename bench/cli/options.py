@@ -88,8 +88,8 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
     """The study's plan as of now."""
     from bench import plan, sources
 
-    attempts = store.scan(run.spec.key for run in study.runs())
-    return plan.make(study, attempts, sources.of_run)
+    runs = study.runs()
+    return plan.make(study, runs, store.scan(run.key for run in runs), sources.of_run)
 
 
 def default_jobs(threads: int, device: str = "auto") -> int:

@@ -1,0 +1,31 @@
+"""Records made up for tests of what reads them."""
+
+from bench.record import Provenance, Record
+from bench.spec import DataSpec, ModelSpec, RunSpec
+
+SPEC = RunSpec(model=ModelSpec(name="mlp"), data=DataSpec(name="digits"))
+
+
+def record(spec: RunSpec = SPEC, attempt: int = 1, **changes: object) -> Record:
+    values = {
+        "key": spec.key,
+        "attempt": attempt,
+        "status": "done",
+        "spec": spec,
+        "started": "2026-01-01T00:00:00.000+00:00",
+        "ended": "2026-01-01T00:00:01.000+00:00",
+        "metrics": {"accuracy": 0.5},
+        "provenance": Provenance(
+            environment=None,
+            sources={"models/mlp.py": "0" * 12},
+            command=["bench"],
+            bench_version="0",
+            git_revision=None,
+            git_dirty=None,
+            host="h",
+            device="cpu",
+            devices=1,
+            threads=1,
+        ),
+    }
+    return Record(**{**values, **changes})

@@ -1,0 +1,121 @@
+"""Plans: each state with its reason in words, and the time that is left."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from bench import plan as plans
+from bench.record import Cost, Failure, Record
+from bench.store import Attempt
+from bench.study import load
+from tests.bench.factory import SPEC, record
+
+SOURCES = {"models/mlp.py": "0" * 12}
+
+
+def attempt(
+    state: Literal["recorded", "damaged", "running", "interrupted"] = "recorded",
+    made: Record | None = None,
+    problem: str = "",
+) -> Attempt:
+    return Attempt(SPEC.key, 2, Path("f"), state, made, problem)
+
+
+def failed(kind: str) -> Attempt:
+    failure = Failure(kind=kind, message="it broke", log="l")
+    return attempt(made=record(status="failed", failure=failure))
+
+
+@pytest.mark.parametrize(
+    ("found", "sources", "state", "reason"),
+    [
+        (None, SOURCES, "missing", "never run"),
+        (attempt(made=record()), SOURCES, "done", "2026-01-01 00:00 UTC"),
+        (attempt("running"), SOURCES, "running", "attempt 2 holds its lock"),
+        (attempt("interrupted"), SOURCES, "missing", "attempt 2 was interrupted"),
+        (
+            attempt("damaged", problem="cut short"),
+            SOURCES,
+            "missing",
+            "the record of attempt 2 is damaged: cut short",
+        ),
+        (failed("code"), SOURCES, "failed", "code: it broke"),
+        (failed("divergence"), SOURCES, "failed", "divergence: it broke"),
+        (failed("infrastructure"), SOURCES, "missing", "attempt 2 was lost: it broke"),
+        (attempt(made=record()), {"models/mlp.py": "1"}, "stale", "models/mlp.py changed since"),
+        (attempt(made=record()), {}, "stale", "models/mlp.py changed since"),
+        (
+            attempt(made=record()),
+            SOURCES | {"a.py": "1", "b.py": "2"},
+            "stale",
+            "a.py, b.py changed since",
+        ),
+        # What failed may have been mended.
+        (failed("code"), {"models/mlp.py": "1"}, "stale", "models/mlp.py changed since"),
+    ],
+)
+def test_states_and_reasons(
+    found: Attempt | None, sources: dict[str, str], state: str, reason: str
+) -> None:
+    assert plans.judge(found, sources) == (state, reason)
+
+
+PAGE = """\
+title: t
+question: q
+data: [digits]
+entries:
+  A: {model: mlp, args: {width: 16}}
+  B: {model: mlp, args: {width: 8}}
+  again A: {model: mlp, args: {width: 16}}
+seeds: 3
+run_s: 7
+scales: {smoke: {}}
+"""
+
+
+def test_entries_with_equal_specs_share_a_run(page) -> None:
+    study = load(page(PAGE))
+    plan = plans.make(study, study.runs(), {}, lambda _: SOURCES)
+    assert len(plan.runs) == 9
+    assert [(p.run.entry, p.run.spec.seed) for p in plan.to_run()] == [
+        (entry, seed) for seed in range(3) for entry in "AB"
+    ]
+    assert plan.counts() == {"done": 0, "missing": 9, "stale": 0, "failed": 0, "running": 0}
+
+
+def test_expected_times_come_from_what_was_measured(page) -> None:
+    study = load(page(PAGE))
+    runs = study.runs()
+    assert {p.expected_s for p in plans.make(study, runs, {}, lambda _: SOURCES).runs} == {7}
+    cost = Cost(
+        parameters=1,
+        trainable_parameters=1,
+        train_s=1,
+        total_s=2.5,
+        device_h=1,
+        train_examples_per_s=1,
+        peak_memory_bytes=1,
+    )
+    first = runs[0].spec
+    attempts = {first.key: Attempt(first.key, 1, Path("f"), "recorded", record(first, cost=cost))}
+    plan = plans.make(study, runs, attempts, lambda _: SOURCES)
+    # A's own time for A; for B, of which nothing is known, the median of all.
+    assert {p.expected_s for p in plan.runs} == {2.5}
+    assert plan.counts()["done"] == 2  # A and again A
+    assert first.key not in {p.key for p in plan.to_run()}
+
+
+def test_failed_runs_are_repeated_on_demand_only(page) -> None:
+    study = load(page(PAGE))
+    runs = study.runs()
+    failure = Failure(kind="code", message="m", log="l")
+    key = runs[0].key
+    made = record(runs[0].spec, status="failed", failure=failure)
+    plan = plans.make(
+        study, runs, {key: Attempt(key, 4, Path("f"), "recorded", made)}, lambda _: SOURCES
+    )
+    assert key not in {p.key for p in plan.to_run()}
+    again = next(p for p in plan.to_run(retry_failed=True) if p.key == key)
+    assert again.next_attempt == 5

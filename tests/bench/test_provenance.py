@@ -1,0 +1,49 @@
+"""Provenance: complete, and without secrets."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import bench
+from bench import provenance
+
+
+def test_no_variable_gets_in_unless_it_is_known_to_be_harmless(monkeypatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "s3cret-1")
+    monkeypatch.setenv("MY_TOKEN", "s3cret-2")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    text = provenance.environment([]).model_dump_json()
+    assert "s3cret" not in text
+    assert provenance.environment([]).settings["OMP_NUM_THREADS"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("word", "kept"),
+    [
+        ("postgresql://ann:pa55@host/db", "postgresql://ann:***@host/db"),
+        ("--storage=postgresql://a.b:p:q@h/d", "--storage=postgresql://a.b:***@h/d"),
+        ("https://host:80/path", "https://host:80/path"),
+        ("recipe.lr=1e-3", "recipe.lr=1e-3"),
+    ],
+)
+def test_passwords_in_addresses_are_left_out(monkeypatch, word: str, kept: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", word])
+    assert provenance.command_line() == ["bench", kept]
+
+
+def test_the_machine_and_its_packages_are_named() -> None:
+    found = provenance.environment(["A GPU"])
+    assert found.gpus == ["A GPU"]
+    assert found.cpu
+    assert found.cores >= 1
+    assert found.memory_bytes > 2**28
+    assert {"torch", "pytorch-lightning", "numpy"} <= found.packages.keys()
+
+
+def test_the_revision_is_that_of_the_source() -> None:
+    commit, dirty = provenance.revision()
+    if (Path(bench.__file__).parent.parent / ".git").exists():
+        assert commit is not None
+        assert len(commit) == 40
+        assert dirty in {True, False}

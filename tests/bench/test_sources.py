@@ -1,0 +1,77 @@
+"""Source digests: awake to code, blind to comments."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+import data.catalogue
+import models.catalogue
+from bench import sources
+from bench.study import load
+
+
+def digest_of(tmp_path: Path, text: str) -> str:
+    path = tmp_path / f"{abs(hash(text))}.py"
+    path.write_text(text, encoding="utf-8")
+    return sources.digest(path)
+
+
+CODE = 'def f(x):\n    """Say."""\n    return x + 1\n'
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        '"""New."""\n\n\ndef f(x):\n    """Say more."""\n\n    # why\n    return x + 1\n',
+        "def f(x):\n    return (x + 1)\n",
+    ],
+)
+def test_comments_docstrings_and_layout_do_not_matter(tmp_path: Path, same: str) -> None:
+    assert digest_of(tmp_path, CODE) == digest_of(tmp_path, same)
+
+
+@pytest.mark.parametrize("other", ["x + 2", "x - 1", "y + 1", "'x + 1'"])
+def test_code_matters(tmp_path: Path, other: str) -> None:
+    assert digest_of(tmp_path, CODE) != digest_of(tmp_path, CODE.replace("x + 1", other))
+
+
+@pytest.mark.parametrize("name", sorted(models.catalogue.entries()))
+def test_every_model_knows_its_files(name: str) -> None:
+    entry = models.catalogue.entries()[name]
+    found = sources.behind(entry.module, "data.images")
+    assert entry.module.replace(".", "/") + ".py" in found
+    assert {"training.py" in path or path.split("/")[0] in {"data", "models"} for path in found}
+    assert {"bench/training.py", "data/images.py", "data/loader.py"} <= found.keys()
+    assert "models/tasks/classify.py" in found
+    assert "models/registry.py" not in found
+
+
+def test_layers_are_followed_and_strangers_are_not() -> None:
+    found = sources.behind("models.mixer", "data.images")
+    assert any(path.startswith("models/layers/") for path in found)
+    assert "models/vit.py" not in found
+
+
+def test_every_file_behind_a_run_is_found_as_the_import_system_finds_it() -> None:
+    for run in load("quickstart").runs()[:5]:
+        for path in sources.of_run(run.spec):
+            module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            assert importlib.util.find_spec(module) is not None
+
+
+def test_nothing_of_it_imports_torch() -> None:
+    import subprocess
+
+    code = (
+        "import sys; from bench import sources, study;"
+        "[sources.of_run(r.spec) for r in study.load('quickstart').runs()];"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_changes_are_named() -> None:
+    assert sources.changed({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]
+    assert data.catalogue.entries()["digits"].module == "data.images"

@@ -1,0 +1,204 @@
+"""The store under kills, damage and competition."""
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from bench.errors import UserError
+from bench.record import Environment
+from bench.store import Damaged, Store, Taken, read_record, write_atomically
+from tests.bench.factory import SPEC, record
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def finish(store: Store, attempt: int = 1) -> Path:
+    with store.claim(SPEC, attempt) as folder:
+        store.write_record(folder, record(attempt=attempt))
+    return folder / "record.json"
+
+
+def test_an_absent_store_is_an_empty_one(store: Store) -> None:
+    assert store.scan() == {}
+    assert not store.root.exists()
+
+
+def test_a_record_comes_back_as_it_went_in(store: Store) -> None:
+    finish(store)
+    found = store.scan()[SPEC.key]
+    assert found.state == "recorded"
+    assert found.record == record()
+
+
+def test_the_newest_attempt_counts(store: Store) -> None:
+    finish(store, 1)
+    finish(store, 2)
+    assert store.scan([SPEC.key])[SPEC.key].number == 2
+    assert store.scan(["0" * 20]) == {}
+
+
+def test_running_and_interrupted_are_told_by_the_lock(store: Store) -> None:
+    with store.claim(SPEC, 1):
+        assert store.scan()[SPEC.key].state == "running"
+    assert store.scan()[SPEC.key].state == "interrupted"
+
+
+def test_an_attempt_is_given_once(store: Store) -> None:
+    with store.claim(SPEC, 1), pytest.raises(Taken), store.claim(SPEC, 1):
+        pass
+    with pytest.raises(Taken), store.claim(SPEC, 1):
+        pass
+    # The loser's half-made folder is gone.
+    assert [path.name for path in store.runs.iterdir()] == [f"{SPEC.key}.1"]
+
+
+def test_every_truncation_is_noticed(store: Store) -> None:
+    path = finish(store)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        found = store.scan()[SPEC.key]
+        assert found.state == "damaged", length
+        assert found.problem
+    path.write_bytes(whole)
+    assert store.scan()[SPEC.key].state == "recorded"
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_every_changed_byte_is_noticed(tmp_path_factory, data: st.DataObject) -> None:
+    store = Store(tmp_path_factory.mktemp("store"))
+    path = finish(store)
+    content = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    with pytest.raises(Damaged):
+        read_record(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"", "not a record"), (b"{}", "not a record"), (b'{"sha256":"', "cut short")],
+)
+def test_damage_is_named(store: Store, content: bytes, says: str) -> None:
+    path = finish(store)
+    path.write_bytes(content)
+    assert says in store.scan()[SPEC.key].problem
+
+
+def test_a_record_of_another_schema_or_run_is_not_trusted(store: Store) -> None:
+    path = finish(store)
+    other = SPEC.model_copy(update={"seed": 9})
+    store.write_record(path.parent, record(other))
+    assert store.scan()[SPEC.key].problem == f"it is of run {other.key}"
+    later = record().model_construct(**{**record().__dict__, "schema_version": 99, "status": 7})
+    store.write_record(path.parent, later)
+    assert store.scan()[SPEC.key].problem == "schema 99, this bench reads 1"
+
+
+def test_a_damaged_record_is_set_aside_and_kept(store: Store) -> None:
+    finish(store).write_bytes(b"half")
+    aside = store.set_aside(store.scan()[SPEC.key])
+    assert aside.name == "record.json.damaged"
+    assert aside.read_bytes() == b"half"
+    assert store.scan()[SPEC.key].state == "interrupted"
+
+
+def test_strangers_in_the_folder_are_left_alone(store: Store) -> None:
+    finish(store)
+    (store.runs / "notes.txt").write_text("mine")
+    (store.runs / ".half").mkdir()
+    (store.runs / "x.y").mkdir()
+    assert list(store.scan()) == [SPEC.key]
+
+
+def test_environments_are_shared(store: Store) -> None:
+    environment = Environment(
+        python="3", platform="p", cpu="c", cores=2, memory_bytes=1, packages={"torch": "2"}
+    )
+    store.prepare()
+    first, second = store.write_environment(environment), store.write_environment(environment)
+    assert first == second
+    assert store.read_environment(first) == environment
+    assert store.read_environment("gone") is None
+
+
+def test_a_store_that_can_not_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="can't be written: Not a directory; name another"):
+        Store(tmp_path / "file" / "store").prepare()
+
+
+def test_an_atomic_write_leaves_the_old_file_or_the_new(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    write_atomically(path, b"old")
+    with pytest.raises(TypeError):
+        write_atomically(path, "not bytes")  # type: ignore[arg-type]
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _race(root: Path, barrier: object, won: object) -> None:
+    barrier.wait()  # type: ignore[attr-defined]
+    for seed in range(20):
+        spec = SPEC.model_copy(update={"seed": seed})
+        try:
+            with Store(root).claim(spec, 1) as folder:
+                Store(root).write_record(folder, record(spec))
+                won.put(seed)  # type: ignore[attr-defined]
+        except Taken:
+            pass
+
+
+def test_of_many_processes_each_attempt_is_won_once(store: Store) -> None:
+    context = multiprocessing.get_context("fork")
+    barrier, won = context.Barrier(4), context.Queue()
+    racers = [
+        context.Process(target=_race, args=(store.root, barrier, won))
+        for _ in range(barrier.parties)
+    ]
+    for racer in racers:
+        racer.start()
+    winners = sorted(won.get(timeout=60) for _ in range(20))
+    for racer in racers:
+        racer.join()
+    assert winners == list(range(20))
+    assert won.empty()
+    assert {attempt.state for attempt in store.scan().values()} == {"recorded"}
+
+
+def _write_for_ever(root: Path) -> None:
+    store = Store(root)
+    attempt = 0
+    while True:
+        for seed in range(5):
+            spec = SPEC.model_copy(update={"seed": seed})
+            found = store.scan([spec.key]).get(spec.key)
+            attempt = found.number + 1 if found else 1
+            with store.claim(spec, attempt) as folder:
+                store.write_record(folder, record(spec, attempt))
+
+
+def test_kill_9_at_any_moment_leaves_it_readable(store: Store) -> None:
+    """Whatever moment the writer dies at, a reader sees whole records or none, never damage."""
+    context = multiprocessing.get_context("fork")
+    store.prepare()
+    for round_ in range(25):
+        writer = context.Process(target=_write_for_ever, args=(store.root,))
+        writer.start()
+        time.sleep(0.002 + 0.003 * round_)
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+        states = {attempt.state for attempt in store.scan().values()}
+        assert states <= {"recorded", "interrupted"}
+    assert store.scan()

@@ -1,0 +1,117 @@
+"""Studies: expansion, scales, and mistakes that name their place and the nearest valid name."""
+
+import pytest
+
+from bench.errors import UserError
+from bench.study import load
+
+PAGE = """\
+title: t
+question: q
+data: [digits]
+entries:
+  A: {model: mlp, args: {width: 16}}
+  B: {model: lenet, recipe: {lr: 0.1}, group: g}
+seeds: [3, 1]
+recipe: {epochs: 2}
+scales:
+  smoke: {seeds: [0]}
+  full:
+    recipe: {batch_size: 32}
+    entries: {A: {args: {depth: 3}}}
+"""
+
+
+def test_entries_times_data_times_seeds(page) -> None:
+    study = load(page(PAGE), "full")
+    assert [(run.entry, run.spec.seed) for run in study.runs()] == [
+        ("A", 3),
+        ("B", 3),
+        ("A", 1),
+        ("B", 1),
+    ]
+    first, second = study.runs()[:2]
+    assert first.spec.model.args == {"width": 16, "depth": 3}
+    assert (first.spec.recipe.epochs, first.spec.recipe.batch_size) == (2, 32)
+    assert (second.spec.recipe.lr, second.spec.recipe.epochs) == (0.1, 2)
+
+
+def test_the_smallest_scale_is_the_default(page) -> None:
+    assert load(page(PAGE)).scale == "smoke"
+    assert load(page(PAGE)).seeds == [0]
+    assert load(page(PAGE), None, ["seeds=3"]).seeds == [0, 1, 2]
+
+
+def test_settings_reach_into_mappings(page) -> None:
+    study = load(page(PAGE), "smoke", ["entries.A.args.width=8", "recipe.lr=1e-2", "threads=2"])
+    assert study.runs()[0].spec.model.args == {"width": 8}
+    assert study.recipe.lr == 0.01
+    assert study.threads == 2
+
+
+def test_arguments_at_their_default_are_dropped(page) -> None:
+    study = load(page(PAGE), None, ["entries.A.args.depth=2"])
+    assert study.entries["A"].args == {"width": 16}
+
+
+MISTAKES = [
+    ("epochs: 2", "epoch: 2", r":8: unknown key 'recipe.epoch'; did you mean 'epochs'\?"),
+    ("epochs: 2", "epochs: 0", ":8: recipe.epochs: .*greater than or equal to 1, not 0"),
+    ("epochs: 2", "epochs: two", ":8: recipe.epochs: .*valid integer, not 'two'"),
+    ("epochs: 2", "optimizer: adm", r":8: recipe.optimizer can't be 'adm'; did you mean 'adam'"),
+    ("{epochs: 2}", "[1]", ":8: recipe: "),
+    ("title: t", "titel: t", r":1: unknown key 'titel'; did you mean 'title'\?"),
+    ("title: t\n", "", ":1: the key 'title' is missing"),
+    ("title: t", "name: t", ":1: the page's file name is its name"),
+    ("[digits]", "[digit]", r":3: unknown data set 'digit'; did you mean 'digits'\?"),
+    ("[digits]", "[]", ":3: data: .*at least 1 item"),
+    ("model: mlp", "model: mpl", ":5: there is no model 'mpl'.*mlp"),
+    ("model: mlp", "modle: mlp", r":5: unknown key .*; did you mean 'model'"),
+    ("width: 16", "widht: 16", ":5: .*widht.*width"),
+    ("width: 16", "width: wide", ":5: .*width.*'wide'"),
+    ("width: 16", "classes: 3", ":5: 'classes' comes from the data set"),
+    ("lr: 0.1", "lr: -1", ":6: .*lr.*greater than 0"),
+    ("lr: 0.1", "rl: 1", ":6: unknown key 'rl'"),
+    ("[3, 1]", "[3, 3]", ":7: seeds: a seed is given twice"),
+    ("[3, 1]", "0", ":7: seeds: .*at least 1 item"),
+    ("[3, 1]", "true", ":7: seeds: "),
+    ("batch_size: 32", "batchsize: 32", r":12: unknown key .*; did you mean 'batch_size'\?"),
+    ("full:\n", "fulll:\n", r":11: unknown scale 'fulll'; did you mean 'full'\?"),
+    ("  smoke: {seeds: [0]}", "  smoke: 3", ":10: a scale is a mapping"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "says"), MISTAKES)
+def test_mistakes_name_place_and_nearest(page, right: str, wrong: str, says: str) -> None:
+    assert right in PAGE
+    scale = None if wrong in {"  smoke: 3", "[1]"} else "full"
+    with pytest.raises(UserError, match=says) as caught:
+        load(page(PAGE.replace(right, wrong, 1)), scale)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("recipe.epoch=1", "--set recipe.epoch: unknown key 'recipe.epoch'; did you mean 'epochs'"),
+        ("entries.A.model=vot", "--set entries.A.model: there is no model 'vot'"),
+        ("epochs", "expected key=value"),
+        ("=3", "expected key=value"),
+        ("a..b=3", "expected key=value"),
+        ("threads=0", "--set threads: threads: .*, not 0"),
+    ],
+)
+def test_mistakes_on_the_command_line(page, setting: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        load(page(PAGE), None, [setting])
+
+
+def test_unknown_studies_and_scales(page) -> None:
+    with pytest.raises(UserError, match="unknown study 'quickstrat'; did you mean 'quickstart'"):
+        load("quickstrat")
+    with pytest.raises(UserError, match="no study page at"):
+        load("nowhere/x.yaml")
+    with pytest.raises(UserError, match="has no scale 'small'"):
+        load(page(PAGE), "small")
+    with pytest.raises(UserError, match="must name at least one of smoke, small, full"):
+        load(page(PAGE.split("scales:")[0]))
