@@ -6,7 +6,8 @@ differ in colour, line style and marker, for print in grey and for the colour-bl
 
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
+from bench.record import Epoch
 from reports.table import Column, Report, Run
 from reports.text import shorten, spread
 
-# Okabe and Ito's palette without yellow, which is too pale for a line.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F")
-LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # Text and axes are drawn in this ink, which a page may replace by its own colour.
 INK = "#1f2328"
+# Okabe and Ito's palette without yellow, which is too pale for a line.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a label may hold dollars
@@ -49,74 +51,74 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def files(report: Report, runs: Sequence[Run]) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each figure's SVG and PNG."""
-    columns = {column.dataset: column for column in reversed(report.tables[0].columns)}
+# Neither dates nor versions: the same runs give the same bytes.
+METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+
+Curves = dict[tuple[str, str], list[list[Epoch]]]
+
+
+def files(
+    report: Report, runs: Sequence[Run], kinds: Collection[str] = tuple(METADATA)
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each figure's files."""
+    primary = {column.dataset: column for column in reversed(report.tables[0].columns)}
+    curves: Curves = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (run.seed, run.key)):
+        if run.state == "done" and run.record:
+            curves[run.dataset, run.entry].append(run.record.curve)
     for figure in report.figures:
-        column = columns[figure.dataset]
         with rc_context(STYLE), warnings.catch_warnings():
             # A glyph that the font lacks is drawn as a box: in a label that is enough.
             warnings.filterwarnings("ignore", "Glyph")
             canvas = Canvas()
             axes = canvas.add_subplot()
             if figure.kind == "curves":
-                _curves(axes, report, runs, column)
+                _curves(axes, report, curves, primary[figure.dataset])
             else:
-                _size(axes, report, column)
-            yield f"{figure.name}.svg", _save(canvas, "svg", {"Date": None, "Creator": None})
-            yield (
-                f"{figure.name}.pdf",
-                _save(canvas, "pdf", {"CreationDate": None, "Creator": None}),
-            )
-            yield f"{figure.name}.png", _save(canvas, "png", {"Software": None})
+                _size(axes, report, primary[figure.dataset])
+            found = {f"{figure.name}.{kind}": _save(canvas, kind) for kind in kinds}
+        yield from found.items()
 
 
-def _save(canvas: Canvas, kind: str, metadata: dict[str, None]) -> bytes:
+def _save(canvas: Canvas, kind: str) -> bytes:
     file = io.BytesIO()
     paper = "none" if kind == "svg" else "white"
-    canvas.savefig(file, format=kind, dpi=200, metadata=metadata, facecolor=paper)
+    canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=paper)
     return file.getvalue()
 
 
-def _curves(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
+def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
+    metric = column.metric or ""
     for place, row in enumerate(report.tables[0].rows):
-        curves = [
-            {
-                point.epoch: point.metrics[column.metric]
-                for point in run.record.curve
-                if column.metric in point.metrics
-            }
-            for run in sorted(runs, key=lambda run: run.seed)
-            if run.entry == row.label
-            and run.dataset == column.dataset
-            and run.state == "done"
-            and run.record
+        by_epoch = [
+            {point.epoch: point.metrics[metric] for point in curve if metric in point.metrics}
+            for curve in curves[column.dataset or "", row.label]
         ]
-        epochs = sorted(set.intersection(*map(set, curves))) if curves else []
+        epochs = sorted(set.intersection(*map(set, by_epoch))) if by_epoch else []
         if not epochs:
             continue
-        values = column.scale * np.array([[curve[e] for e in epochs] for curve in curves])
+        values = column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in by_epoch])
         colour = COLOURS[place % len(COLOURS)]
         dashes: Any = LINES[place % len(LINES)]
         axes.plot(
             epochs,
             values.mean(axis=0),
             label=shorten(row.label, 28),
-            linewidth=1.8,
-            marker=MARKERS[place % len(MARKERS)],
-            markevery=(place % 3, max(1, len(epochs) // 6)),
-            markersize=5,
             color=colour,
             linestyle=dashes,
+            linewidth=1.8,
+            marker=MARKERS[place % len(MARKERS)],
+            markersize=5,
+            # Few markers, and not at the same epochs, so that they don't hide each other.
+            markevery=(place % 3 if len(epochs) > 6 else 0, max(1, len(epochs) // 6)),
         )
         axes.fill_between(
-            epochs,
-            values.min(axis=0),
-            values.max(axis=0),
-            alpha=0.15,
-            color=colour,
-            linewidth=0,
+            epochs, values.min(axis=0), values.max(axis=0), alpha=0.15, color=colour, linewidth=0
         )
     axes.set_xlabel("epoch")
     axes.set_ylabel(f"validation {_label(column)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
 from rich.table import Table as Grid
@@ -65,7 +66,7 @@ class _Table:
     def _starred(console: Console) -> bool:
         return not console.is_terminal
 
-    def _blocks(self, console: Console, options: ConsoleOptions) -> Iterator[Grid]:
+    def _blocks(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """As many columns side by side as fit; the entries' names are repeated in each block."""
         columns = list(range(len(self.table.columns)))
         while columns:
@@ -73,6 +74,8 @@ class _Table:
             while take > 1 and self._width(columns[:take], console, options) > options.max_width:
                 take -= 1
             yield self._grid(columns[:take], console, options)
+            if columns[take:]:
+                yield Text()
             columns = columns[take:]
 
     def _width(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> int:
@@ -83,23 +86,20 @@ class _Table:
         grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         longest = max(20, options.max_width // 3)
         grid.add_column("", no_wrap=True, overflow="ellipsis", max_width=longest)
+        starred = self._starred(console)
+        cells = []
         for index in columns:
             column = self.table.columns[index]
-            grid.add_column(_head(column), justify="right", no_wrap=True)
-        starred = self._starred(console)
+            head, texts = _column(column, [row.cells[index] for row in self.table.rows], starred)
+            grid.add_column(head, no_wrap=True)
+            cells.append(texts)
         group = ""
-        for row in self.table.rows:
+        for row, *texts in zip(self.table.rows, *cells, strict=True):
             if row.group != group:
                 group = row.group
                 grid.add_row(Text(group, style="italic"))
-            grid.add_row(
-                _label(row), *(_cell(row.cells[i], self.table.columns[i], starred) for i in columns)
-            )
+            grid.add_row(_label(row), *texts)
         return grid
-
-
-def _head(column: Column) -> Text:
-    return Text(f"{column.title}\n{heading(column)}")
 
 
 def _label(row: Row) -> Text:
@@ -109,12 +109,29 @@ def _label(row: Row) -> Text:
     return text
 
 
-def _cell(cell: Cell, column: Column, starred: bool) -> Text:
-    value, half = parts(cell, column)
-    text = Text(value, style="bold" if cell.best else "red" if cell.state else "")
-    if half:
-        text.append(f" ± {half}", style="not bold dim")
-    if cell.best and starred:
-        text.append(" *")
-    text.append(" " + ",".join(cell.notes) if cell.notes else "", style="dim")
-    return text
+def _column(column: Column, cells: Sequence[Cell], starred: bool) -> tuple[Text, list[Text]]:
+    """Head and cells of a column: numbers, uncertainties and marks stand under each other.
+
+    All are padded on the left, because rich drops spaces at the right of what it justifies.
+    """
+    shown = [parts(cell, column) for cell in cells]
+    marks = [
+        (" *" if cell.best and starred else "") + (f" {','.join(cell.notes)}" if cell.notes else "")
+        for cell in cells
+    ]
+    halves = max(len(half) for _, half in shown)
+    tails = [
+        f" ± {half:>{halves}}" if half else " " * (halves + 3 if halves and not cell.state else 0)
+        for cell, (_, half) in zip(cells, shown, strict=True)
+    ]
+    bodies = [len(value) + len(tail) for (value, _), tail in zip(shown, tails, strict=True)]
+    titles = [column.title, heading(column)]
+    width = max(max(bodies) + max(map(len, marks)), *map(cell_len, titles))
+    room = width - max(map(len, marks))
+    texts = []
+    for cell, (value, _), tail, mark in zip(cells, shown, tails, marks, strict=True):
+        text = Text(" " * (room - len(value) - len(tail)))
+        text.append(value, style="bold" if cell.best else "red" if cell.state else "")
+        texts.append(text.append(tail, style="dim").append(mark, style="dim"))
+    head = "\n".join(" " * (width - cell_len(title)) + title for title in titles)
+    return Text(head), texts

@@ -1,0 +1,127 @@
+"""Files: the CSV, the figures, and how they get to their places."""
+
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import rcParams
+
+from reports import figures, tidy, write
+from reports.build import build
+from reports.table import Report
+
+
+def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):
+    request, runs = quickstart(3)
+    frame = pd.read_csv(io.StringIO(tidy.render(build(request, runs), runs)))
+    assert tuple(frame.columns) == tidy.COLUMNS
+    assert len(frame) == 15
+    values = frame.set_index("key").value.to_dict()
+    assert values == {run.key: run.record.metrics["accuracy"] for run in runs}
+    assert set(frame.parameters) == {61_706}
+
+
+def test_csv_shows_runs_without_a_result_and_disarms_formulas(rough):
+    request, runs = rough
+    text = tidy.render(build(request, runs), runs)
+    frame = pd.read_csv(io.StringIO(text), keep_default_na=False)
+    assert len(frame) == len(runs)
+    assert set(frame[frame.metric == ""].state) == {"failed", "missing", "running"}
+    texts = frame[["study", "dataset", "group", "entry", "model", "reason", "folder"]]
+    assert not texts.map(lambda value: str(value).startswith(("=", "+", "-", "@"))).any().any()
+    assert "'=cmd|' /C calc'!A0" in set(frame.entry)
+
+
+def test_figures_are_the_same_bytes_twice_and_leave_no_settings_behind(quickstart):
+    request, runs = quickstart(3)
+    report = build(request, runs)
+    before = dict(rcParams)
+    first = dict(figures.files(report, runs))
+    assert dict(figures.files(report, runs[::-1])) == first
+    assert dict(rcParams) == before
+    assert {name.rpartition(".")[2] for name in first} == {"svg", "pdf", "png"}
+    svg = first["curves-digits.svg"].decode()
+    assert "MLP-Mixer" in svg
+    assert not re.search(r"<dc:date>|matplotlib\.org", svg, re.I)
+
+
+def test_figures_tell_entries_apart_without_colour():
+    styles = {
+        (figures.LINES[i % len(figures.LINES)], figures.MARKERS[i % len(figures.MARKERS)])
+        for i in range(24)
+    }
+    assert len(styles) == 24
+
+
+def test_colours_differ_in_the_eyes_of_the_colour_blind():
+    # Machado, Oliveira and Fernandes 2009, severity 1, in linear RGB.
+    views = {
+        "nobody": np.eye(3),
+        "protanopia": [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ],
+        "deuteranopia": [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ],
+    }
+    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in figures.COLOURS]) / 255
+    for matrix in views.values():
+        seen = ((rgb**2.2) @ np.array(matrix).T).clip(0, 1) ** (1 / 2.2)
+        gaps = np.linalg.norm(seen[:, None] - seen[None], axis=-1)
+        assert gaps[~np.eye(len(seen), dtype=bool)].min() > 0.15
+
+
+def test_curves_show_the_mean_and_the_span_of_the_seeds(make, monkeypatch):
+    request, runs = make.study({"a": [0.8, 0.9]})
+    report = build(request, runs)
+    drawn = []
+    monkeypatch.setattr(figures, "_save", lambda canvas, kind: drawn.append(canvas) or b"")
+    list(figures.files(report, runs, kinds=["svg"]))
+    axes = drawn[0].axes[0]
+    expected = [85 * (1 - 0.6 * 0.6**epoch) for epoch in range(1, 9)]
+    assert axes.lines[0].get_ydata() == pytest.approx(expected)
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == pytest.approx((80 * 0.64, 90 * (1 - 0.6 * 0.6**8)))
+
+
+def test_all_files_are_written_and_the_report_can_be_read_back(quickstart, tmp_path):
+    request, runs = quickstart(2)
+    report = build(request, runs)
+    paths = write.write(report, runs, tmp_path)
+    names = {path.relative_to(tmp_path).as_posix() for path in paths}
+    assert names == {
+        *(f"report.{name}" for name in write.FORMATS),
+        *(f"figures/{f.name}.{kind}" for f in report.figures for kind in ("svg", "pdf", "png")),
+    }
+    assert paths[-1].name == "report.json"
+    assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == names
+    assert Report.model_validate_json((tmp_path / "report.json").read_text()) == report
+
+
+def test_only_what_was_asked_for_is_written(quickstart, tmp_path):
+    request, runs = quickstart(2)
+    paths = write.write(build(request, runs), runs, tmp_path, formats=["csv", "json"])
+    assert [path.name for path in paths] == ["report.csv", "report.json"]
+
+
+def test_a_write_that_fails_leaves_the_old_report_and_no_litter(quickstart, tmp_path, monkeypatch):
+    request, runs = quickstart(2)
+    report = build(request, runs)
+    write.write(report, runs, tmp_path, formats=["json"])
+    old = (tmp_path / "report.json").read_bytes()
+
+    def full_disk(path, content):
+        path.touch()
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        write.write(report.model_copy(update={"title": "New"}), runs, tmp_path, formats=["json"])
+    assert (tmp_path / "report.json").read_bytes() == old
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]

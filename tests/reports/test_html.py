@@ -1,0 +1,150 @@
+"""The HTML page: whole, escaped, linked, without network, and working in a real browser."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+from markupsafe import escape
+
+from reports import figures, html
+from reports.build import build
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+VOID = {"meta", "input", "br", "link", "img"}
+
+
+class Page(HTMLParser):
+    """Elements, ids and links of a page; checks that every tag is closed in its order."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.tags, self.ids, self.links, self.sources, self.open = [], [], [], [], []
+        self.feed(markup)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            if name == "href":
+                self.links.append(value)
+            if name in ("src", "srcset", "action", "data", "xlink:href"):
+                self.sources.append(value)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def page(rough):
+    request, runs = rough
+    report = build(request, runs)
+    drawings = {
+        name.removesuffix(".svg"): content.decode()
+        for name, content in figures.files(report, runs, kinds=["svg"])
+    }
+    return html.render(report, runs, drawings)
+
+
+def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
+    parsed = Page(page)
+    assert parsed.tags.count("script") == 1
+    assert "alert('x')</script>" not in page
+    assert str(escape(make.hostile)) in page
+    assert "b" not in parsed.tags  # a data set is called R&D <b>100%</b>
+    assert all(link.startswith("#") for link in parsed.links)
+    assert all(source.startswith("#") for source in parsed.sources)
+    assert not re.search(r"url\((?!#)", page)
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+
+
+def test_every_id_is_alone_and_every_link_leads_somewhere(page):
+    parsed = Page(page)
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert {link.removeprefix("#") for link in parsed.links} <= set(parsed.ids)
+
+
+def test_a_cell_leads_to_its_own_runs(make):
+    request, runs = make.study({"a": [0.9, 0.8], "b": [0.7, 0.6]})
+    report = build(request, runs)
+    text = html.render(report.model_copy(update={"figures": []}), runs, {})
+    link = re.search(r'<th scope="row">b</th><td[^>]*><a href="#(runs-\d+)"', text)[1]
+    body = re.search(rf'<tbody id="{link}">(.*?)</tbody>', text, re.DOTALL)[1]
+    keys = {run.key for run in runs if run.entry == "b"}
+    assert {run.key for run in runs if f"runs/{run.key}" in body} == keys
+
+
+def test_failures_are_told_with_their_log(page):
+    assert "divergence, loss is NaN at step 40 (<code>runs/x/log_1.txt</code>)" in page
+
+
+def test_a_study_of_500_runs_stays_under_2_mb(make):
+    request, runs = make.study(make.scores({f"entry {i}": 0.9 for i in range(50)}, 10))
+    report = build(request, runs)
+    drawings = {
+        name.removesuffix(".svg"): content.decode()
+        for name, content in figures.files(report, runs, kinds=["svg"])
+    }
+    assert len(html.render(report, runs, drawings)) < 2_000_000
+
+
+def chromium(page, tmp_path, script, width=1200):
+    """What the script answers, run in the page in a frame of that width."""
+    if not CHROMIUM:
+        pytest.skip("chromium is not installed (Debian: chromium)")
+    probe = f"<script>(() => {{ {script} }})()</script>"
+    inner = escape(page.replace("</body>", f"{probe}</body>"))
+    # The window can't be as narrow as a phone, a frame can.
+    outer = f'<title>no answer</title><iframe width="{width}" height="900" srcdoc="{inner}">'
+    path = tmp_path / "page.html"
+    path.write_text(outer, encoding="utf-8")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += ["--virtual-time-budget=2000", f"--user-data-dir={tmp_path}/profile", path.as_uri()]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return re.search("<title>(.*?)</title>", found.stdout, re.DOTALL)[1]
+
+
+@pytest.mark.slow
+def test_chromium_sorts_within_groups_and_filters(page, tmp_path):
+    script = """
+      const table = document.querySelector("table");
+      const button = table.querySelectorAll("thead button")[1];
+      const names = () => [...table.querySelectorAll("tbody tr:not(.group) th")]
+        .map((x) => x.textContent.slice(0, 4)).join(" ");
+      const seen = [names()];
+      button.click(); seen.push(names(), table.querySelectorAll("th")[1].ariaSort);
+      button.click(); seen.push(names(), table.querySelectorAll("th")[1].ariaSort);
+      const filter = document.querySelector("#filter");
+      filter.value = "ResNet failed";
+      filter.dispatchEvent(new Event("input"));
+      seen.push([...document.querySelectorAll("#runs tbody tr")].filter((x) => !x.hidden).length);
+      parent.document.title = seen.join("|");
+    """
+    before, up, ascending, down, descending, shown = chromium(page, tmp_path, script).split("|")
+    assert before == up == "&lt;scr =cmd ResN NFNe ViT-"
+    assert down == "=cmd &lt;scr NFNe ResN ViT-"
+    assert (ascending, descending) == ("ascending", "descending")
+    assert shown == "11"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1200])
+def test_chromium_shows_the_page_without_errors_or_sideways_scrolling(page, tmp_path, width):
+    script = """
+      const root = document.documentElement;
+      const wide = [...document.querySelectorAll("main > *, figure, .scroll, p, h1")]
+        .filter((x) => x.getBoundingClientRect().right > innerWidth + 1).map((x) => x.tagName);
+      const blank = [...document.querySelectorAll("figure svg")]
+        .filter((x) => x.getBoundingClientRect().height < 100).length;
+      const beyond = root.scrollWidth - innerWidth;
+      parent.document.title = [innerWidth, beyond, wide.join(), blank].join("|");
+    """
+    inner, beyond, wide, blank = chromium(page, tmp_path, script, width).split("|")
+    assert int(inner) == width
+    assert (int(beyond) <= 0, wide, blank) == (True, "", "0")
