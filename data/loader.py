@@ -28,10 +28,12 @@ class Order:
 
     def indices(self) -> Tensor:
         """This rank's examples in this epoch."""
-        if not self.shuffle:
-            return torch.arange(self.rank, self.size, self.world_size)
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-        return torch.randperm(self.size, generator=generator)[self.rank :: self.world_size]
+        if self.shuffle:
+            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+            order = torch.randperm(self.size, generator=generator)
+        else:
+            order = torch.arange(self.size)
+        return order[self.rank :: self.world_size]
 
 
 class BatchLoader:

@@ -76,13 +76,14 @@ def show_report(console: "Console", store: "Store", plan: "Plan", settings: list
     target = reporting.folder(plan.study, store, settings)
     console.print(terminal.render(reporting.make(plan, store, target)))
     console.print(f"\nreport: {target}/report.html (.md .tex .csv .json)", soft_wrap=True)
-    failed = plan.counts()["failed"]
-    if failed:
+    left = len(plan.runs) - plan.counts()["done"]
+    if left:
         console.print(
-            f"{failed} of {len(plan.runs)} runs failed; bench status {plan.study.name} says why, "
-            "--retry-failed runs them again"
+            f"{left} of {len(plan.runs)} runs {'is' if left == 1 else 'are'} not done: bench status "
+            f"{plan.study.name} says why; the same command tries what was lost again, "
+            "--retry-failed all"
         )
-    return RUNS_FAILED if failed else 0
+    return RUNS_FAILED if left else 0
 
 
 def _execute(

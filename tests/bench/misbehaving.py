@@ -1,0 +1,84 @@
+"""Models that go wrong, each in its own way, named as `tests.bench.misbehaving:raises`."""
+
+import os
+import signal
+import time
+
+import torch
+from torch import Tensor, nn
+
+
+class _Broken(nn.Module):
+    def __init__(self, pixels: int, classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(pixels, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits = self.head(images.flatten(1))
+        # On the meta device the catalogue only counts.
+        return logits if logits.is_meta else self.go_wrong(logits)
+
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class _Raises(_Broken):
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        raise RuntimeError("line one\n  line two")
+
+
+class _Killed(_Broken):
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return logits
+
+
+class _Exits(_Broken):
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        os._exit(0)
+
+
+class _OutOfMemory(_Broken):
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        return logits + torch.empty(10**15)
+
+
+class _NotANumber(_Broken):
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        return logits * float("nan")
+
+
+class _Slow(_Broken):
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        time.sleep(0.05)
+        return logits
+
+
+def raises(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Raise in the first step."""
+    return _Raises(channels * image_size**2, classes)
+
+
+def killed(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Die without a word in the first step."""
+    return _Killed(channels * image_size**2, classes)
+
+
+def exits(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """End the process as if all were well."""
+    return _Exits(channels * image_size**2, classes)
+
+
+def out_of_memory(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Ask for a petabyte."""
+    return _OutOfMemory(channels * image_size**2, classes)
+
+
+def not_a_number(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Diverge."""
+    return _NotANumber(channels * image_size**2, classes)
+
+
+def slow(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Take a second an epoch, so that it can be interrupted."""
+    return _Slow(channels * image_size**2, classes)

@@ -1,0 +1,133 @@
+"""The command line: listings, one-line mistakes, and no torch where none is needed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import data.catalogue
+import models.catalogue
+import studies
+from bench import __version__
+from bench.cli.app import run
+from bench.cli.options import duration
+from bench.cli.plan import ranges
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
+    assert run([*arguments, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"lightning-bench {__version__}\n"
+    assert run(["--help"]) == 0
+    assert "Exit codes" in capsys.readouterr().out
+
+
+def test_lists_name_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [row["name"] for row in listed(capsys, "list", "studies")] == list(studies.pages())
+    rows = listed(capsys, "list", "models")
+    assert [row["name"] for row in rows] == list(models.catalogue.entries())
+    assert all(type(row["parameters"]) is int for row in rows if row["parameters"] is not None)
+    assert [r["name"] for r in listed(capsys, "list", "data")] == list(data.catalogue.entries())
+    kinds = {row["kind"] for row in listed(capsys, "list")}
+    assert kinds == {"studies", "models", "data"}
+
+
+def test_mixer_has_the_parameters_that_the_audit_counts(capsys) -> None:
+    counts = {row["name"]: row["parameters"] for row in listed(capsys, "list", "models")}
+    assert counts["mixer-b16"] == 59_880_472
+
+
+@pytest.mark.parametrize("name", ["quickstart", "mixer-b16", "digits"])
+def test_describe_knows_all_kinds(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert listed(capsys, "describe", name)[0]["name"] == name
+    assert run(["describe", name]) == 0
+    assert name in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["studies", "models", "data"])
+def test_tables_fit_80_columns(capsys, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["list", kind]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+MISTAKES = [
+    (["run", "quickstrat"], "unknown study 'quickstrat'; did you mean 'quickstart'?"),
+    (["run", "quickstart", "--scale", "smok"], "no scale 'smok'; did you mean 'smoke'?"),
+    (["run", "quickstart", "--set", "recipe.epoch=1"], "did you mean 'epochs'?"),
+    (["run", "quickstart", "--jobs", "0"], "'--jobs': Input should be greater than or equal to 1"),
+    (["run", "quickstart", "--job", "2"], "No such option: --job"),
+    (["run", "quickstart", "--device", "tpu"], "'tpu' is not one of"),
+    (["run"], "Missing argument 'STUDY'"),
+    (["plan", "nowhere.yaml"], "no study page at nowhere.yaml"),
+    (["describe", "vot"], "nothing is called 'vot'"),
+    (["list", "modles"], "'modles' is not one of"),
+    (["report", "quickstart"], "has no run of quickstart yet"),
+    (["report", "quickstart", "--format", "pdf"], "unknown format 'pdf'"),
+    (["status", "quickstart", "--store", "file"], "the store file is no folder"),
+    (["frobnicate"], "No such command 'frobnicate'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), MISTAKES)
+def test_mistakes_are_one_line_and_write_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("bench: ")
+    assert says in captured.err
+    assert captured.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["list"], ["plan", "quickstart"], ["status", "quickstart"], ["run", "--help"]],
+)
+def test_no_torch_where_none_is_needed(arguments: list[str]) -> None:
+    code = (
+        "import sys; from bench.cli.app import run; code = run(sys.argv[1:]);"
+        "heavy = {'torch', 'pytorch_lightning', 'scipy', 'pandas', 'matplotlib'};"
+        "sys.exit(code or sorted(heavy & sys.modules.keys()) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -c 'from bench.cli import main; main()' list models | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (59.7, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (7300, "2 h 1 min"),
+        (2e5, "2 days 7 h"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_ranges() -> None:
+    assert ranges([3, 0, 1, 7]) == "0–1, 3, 7"

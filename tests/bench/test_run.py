@@ -1,0 +1,329 @@
+"""`bench run`, as its users start it: real processes, real training, real kills."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.store import Store, read_record
+from bench.study import load
+
+ROOT = Path(__file__).parents[2]
+BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
+
+SMALL = """\
+title: Two small ones
+question: Which?
+data: [digits]
+entries:
+  MLP: {model: mlp, args: {width: 16}}
+  LeNet: {model: lenet}
+seeds: 2
+recipe: {epochs: 2, lr: 3e-3}
+scales: {smoke: {}}
+"""
+
+
+def bench(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    # A plain terminal-less environment, with the repository importable for `tests.…:model`.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    environment |= options.pop("env", {})
+    command = [*BENCH, *arguments]
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def records(folder: Path) -> dict[tuple[str, int], Any]:
+    store = Store(folder / "bench-store")
+    found = (attempt.record for attempt in store.scan().values())
+    return {(r.spec.model.name, r.spec.seed): r for r in found if r}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a small study has been run, two runs at a time."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "small.yaml").write_text(SMALL, encoding="utf-8")
+    done = bench("run", "small.yaml", "--jobs", "2", cwd=folder)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (folder / "stdout.txt").write_text(done.stdout, encoding="utf-8")
+    return folder
+
+
+def test_the_table_and_the_files_are_there(finished: Path) -> None:
+    text = (finished / "stdout.txt").read_text(encoding="utf-8")
+    assert "4 of 4 runs to do, 2 at a time" in text
+    assert "[4/4]" in text
+    assert "Two small ones" in text
+    folder = finished / "bench-store/reports/small-smoke"
+    for suffix in ("md", "tex", "html", "csv", "json"):
+        assert (folder / f"report.{suffix}").stat().st_size > 0, suffix
+
+
+def test_the_record_can_be_traced(finished: Path) -> None:
+    store = Store(finished / "bench-store")
+    for attempt in store.scan().values():
+        record = attempt.record
+        assert record is not None
+        assert record.status == "done"
+        assert record.scored == record.data.test == 359
+        assert [epoch.epoch for epoch in record.curve] == [1, 2]
+        assert record.cost.parameters == record.cost.trainable_parameters > 1000
+        assert record.cost.total_s >= record.cost.train_s > 0
+        assert 50e6 < record.cost.peak_memory_bytes < 4e9
+        assert record.provenance.device == "cpu"
+        assert record.provenance.command[1:] == ["run", "small.yaml", "--jobs", "2"]
+        environment = store.read_environment(record.provenance.environment)
+        assert environment is not None
+        assert "torch" in environment.packages
+        assert json.loads((attempt.folder / "spec.json").read_text())["seed"] == record.spec.seed
+
+
+def test_the_predictions_give_the_metrics(finished: Path) -> None:
+    for attempt in Store(finished / "bench-store").scan().values():
+        predictions = np.load(attempt.folder / "predictions.npz")
+        assert predictions["index"].tolist() == list(range(359))
+        accuracy = (predictions["predicted"] == predictions["target"]).mean()
+        assert accuracy == pytest.approx(attempt.record.metrics["accuracy"], abs=1e-12)
+        assert accuracy > 0.2  # it has learnt something
+
+
+def test_again_it_only_prints(finished: Path) -> None:
+    before = sorted((finished / "bench-store").rglob("*"))
+    times = [path.stat().st_mtime_ns for path in before]
+    again = bench("run", "small.yaml", cwd=finished)
+    assert again.returncode == 0
+    assert "to do" not in again.stdout
+    assert "Two small ones" in again.stdout
+    assert sorted((finished / "bench-store").rglob("*")) == before
+    assert [path.stat().st_mtime_ns for path in before] == times
+
+
+def test_jobs_and_order_do_not_change_a_bit(finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL, encoding="utf-8")
+    assert bench("run", "small.yaml", "--jobs", "1", cwd=tmp_path).returncode == 0
+    ours, theirs = records(tmp_path), records(finished)
+    assert ours.keys() == theirs.keys()
+    for name, record in ours.items():
+        assert record.metrics == theirs[name].metrics
+        assert record.curve == theirs[name].curve
+        assert record.predictions == theirs[name].predictions
+        assert record.data == theirs[name].data
+
+
+def test_other_formats_read_the_same_store(finished: Path) -> None:
+    plan = bench("plan", "small.yaml", "--format", "json", cwd=finished)
+    assert {row["state"] for row in json.loads(plan.stdout)} == {"done"}
+    status = bench("status", "small.yaml", "--format", "json", cwd=finished)
+    assert [row["done"] for row in json.loads(status.stdout)] == [2, 2]
+    assert bench("report", "small.yaml", "--format", "md", cwd=finished).returncode == 0
+
+
+MISBEHAVING = """\
+title: Trouble
+question: Does one harm another?
+data: [digits]
+entries:
+  Raises: {model: "tests.bench.misbehaving:raises"}
+  Killed: {model: "tests.bench.misbehaving:killed"}
+  Exits: {model: "tests.bench.misbehaving:exits"}
+  Memory: {model: "tests.bench.misbehaving:out_of_memory"}
+  NaN: {model: "tests.bench.misbehaving:not_a_number"}
+  Good: {model: mlp, args: {width: 16}}
+seeds: 1
+recipe: {epochs: 1}
+scales: {smoke: {}}
+"""
+
+
+def test_a_failing_run_harms_itself_alone(tmp_path: Path) -> None:
+    (tmp_path / "trouble.yaml").write_text(MISBEHAVING, encoding="utf-8")
+    done = bench("run", "trouble.yaml", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stdout + done.stderr
+    found = {name.partition(":")[2] or name: r for (name, _), r in records(tmp_path).items()}
+    assert found["mlp"].status == "done"
+    kinds = {name: record.failure.kind for name, record in found.items() if record.failure}
+    assert kinds == {
+        "raises": "code",
+        "killed": "infrastructure",
+        "exits": "infrastructure",
+        "out_of_memory": "out-of-memory",
+        "not_a_number": "divergence",
+    }
+    assert found["raises"].failure.message == "RuntimeError: line one line two"
+    assert "SIGKILL" in found["killed"].failure.message
+    log = tmp_path / "bench-store" / found["raises"].failure.log
+    assert "Traceback" in log.read_text(encoding="utf-8")
+    status = bench("status", "trouble.yaml", cwd=tmp_path)
+    assert "RuntimeError: line one line two" in status.stdout
+    assert str(found["raises"].failure.log) in status.stdout
+
+    # Again: what was lost is tried again, what failed by itself is not.
+    again = bench("run", "trouble.yaml", cwd=tmp_path)
+    assert again.returncode == 3
+    attempts = {
+        a.record.spec.model.name.partition(":")[2]: a.number
+        for a in Store(tmp_path / "bench-store").scan().values()
+    }
+    assert attempts == {
+        "raises": 1, "killed": 2, "exits": 2, "out_of_memory": 1, "not_a_number": 1, "": 1
+    }  # fmt: skip
+
+
+SLOW = """\
+title: Slow
+question: How does it end?
+data: [digits]
+entries:
+  Quick: {model: mlp, args: {width: 16}}
+  Slow: {model: "tests.bench.misbehaving:slow"}
+seeds: 2
+recipe: {epochs: 3}
+scales: {smoke: {}}
+"""
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [*BENCH, "run", "slow.yaml", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for_a_running_slow_run(folder: Path) -> Path:
+    """The folder of a slow run that has begun to train."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for attempt in Store(folder / "bench-store").scan().values():
+            log = attempt.folder / "curve.jsonl"
+            slow = "slow" in (attempt.folder / "spec.json").read_text(encoding="utf-8")
+            if attempt.state == "running" and slow and log.exists() and log.stat().st_size:
+                return attempt.folder
+        time.sleep(0.05)
+    raise AssertionError("no slow run began")
+
+
+def wait_until_released(folder: Path) -> None:
+    deadline = time.monotonic() + 10
+    store = Store(folder / "bench-store")
+    while any(attempt.state == "running" for attempt in store.scan().values()):
+        assert time.monotonic() < deadline, "a worker outlived its parent"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Any]:
+    """The records of the slow study, run without trouble."""
+    folder = tmp_path_factory.mktemp("calm")
+    (folder / "slow.yaml").write_text(SLOW, encoding="utf-8")
+    assert bench("run", "slow.yaml", cwd=folder).returncode == 0
+    return records(folder)
+
+
+@pytest.mark.slow
+def test_kill_9_of_the_parent_costs_the_runs_in_flight(tmp_path: Path, calm: Any) -> None:
+    (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
+    parent = start(tmp_path)
+    flight = wait_for_a_running_slow_run(tmp_path)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.communicate()
+    wait_until_released(tmp_path)
+    assert not (flight / "record.json").exists()
+    plan = bench("plan", "slow.yaml", cwd=tmp_path)
+    assert "attempt 1 was interrupted" in plan.stdout
+    assert bench("run", "slow.yaml", cwd=tmp_path).returncode == 0
+    found = records(tmp_path)
+    assert {k: r.metrics for k, r in found.items()} == {k: r.metrics for k, r in calm.items()}
+    assert {k: r.curve for k, r in found.items()} == {k: r.curve for k, r in calm.items()}
+
+
+@pytest.mark.slow
+def test_kill_9_of_a_worker_is_that_run_s_failure(tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
+    parent = start(tmp_path)
+    flight = wait_for_a_running_slow_run(tmp_path)
+    os.kill(holder_of(flight / "lock"), signal.SIGKILL)
+    out, _ = parent.communicate(timeout=60)
+    assert parent.returncode == 3
+    assert "1 of 4 runs is not done" in out
+    record = read_record(flight / "record.json")
+    assert record.failure is not None
+    assert record.failure.kind == "infrastructure"
+    others = [r for r in records(tmp_path).values() if r.key != record.key]
+    assert len(others) == 3
+    assert all(r.status == "done" for r in others)
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
+    parent = start(tmp_path, "--set", "recipe.epochs=4")
+    wait_for_a_running_slow_run(tmp_path)
+    os.killpg(parent.pid, signal.SIGINT)
+    out, err = parent.communicate(timeout=20)
+    assert parent.returncode == 130
+    assert "bench run slow.yaml --set recipe.epochs=4" in out
+    assert err == ""
+    wait_until_released(tmp_path)
+
+
+@pytest.mark.slow
+def test_two_parents_share_the_work(tmp_path: Path, calm: Any) -> None:
+    (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
+    parents = [start(tmp_path, "--jobs", "1") for _ in range(2)]
+    for parent in parents:
+        out, err = parent.communicate(timeout=120)
+        assert parent.returncode == 0, out + err
+        assert "Slow" in out
+    runs = list((tmp_path / "bench-store/runs").iterdir())
+    assert len(runs) == len(load(str(tmp_path / "slow.yaml")).runs())  # nothing ran twice
+    found = records(tmp_path)
+    assert {k: r.metrics for k, r in found.items()} == {k: r.metrics for k, r in calm.items()}
+
+
+@pytest.mark.slow
+def test_a_damaged_record_is_named_and_its_run_done_again(finished: Path, tmp_path: Path) -> None:
+    import shutil
+
+    folder = tmp_path / "copy"
+    shutil.copytree(finished, folder)
+    store = Store(folder / "bench-store")
+    victim = next(iter(store.scan().values()))
+    path = victim.folder / "record.json"
+    path.write_bytes(path.read_bytes()[:200])
+    plan = bench("plan", "small.yaml", cwd=folder)
+    assert plan.returncode == 0
+    assert "the record of attempt 1 is damaged" in " ".join(plan.stdout.split())
+    done = bench("run", "small.yaml", cwd=folder)
+    assert done.returncode == 0
+    assert (victim.folder / "record.json.damaged").exists()
+    again = store.scan()[victim.key]
+    assert again.number == 2
+    assert (
+        again.record.metrics
+        == records(finished)[(again.record.spec.model.name, again.record.spec.seed)].metrics
+    )
+
+
+def holder_of(lock: Path) -> int:
+    """The process that holds a lock, as the kernel tells it."""
+    inode = lock.stat().st_ino
+    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        fields = line.split()
+        if "FLOCK" in fields and fields[-3].split(":")[-1] == str(inode):
+            return int(fields[4])
+    raise AssertionError(f"nobody holds {lock}")
