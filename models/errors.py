@@ -8,7 +8,7 @@ class ModelError(ValueError):
     """A wrong argument, value or shape; the message says what, where and what to do next."""
 
 
-class UnknownModel(ModelError):  # noqa: N818 -- reads as the fact that it states
+class UnknownModel(ModelError):
     """No model has this name."""
 
 

@@ -12,6 +12,7 @@ from models.errors import ModelError
 from models.layers.drop_path import drop_paths
 from models.layers.gate import Gate, spatial_gate
 from models.layers.initialise import initialise
+from models.layers.linear import Linear
 from models.layers.patches import Patches
 from models.layers.spatial import Matrix
 from models.registry import variant
@@ -32,9 +33,9 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.u = nn.Linear(width, hidden)
+        self.u = Linear(width, hidden)
         self.gate, gated = spatial_gate(gate, width, hidden, length, matrix, attention)
-        self.v = nn.Linear(gated, width)
+        self.v = Linear(gated, width)
         self.drop_path = drop_path
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -1,4 +1,8 @@
-"""Models of timm and transformers as they are, under the names and arguments of this registry."""
+"""Any model of timm as `timm/NAME`, any encoder of transformers as `hf/NAME`.
+
+Thin adapters: the library's model under this registry's arguments. The named variants that come
+from timm (`resnet-50`, `efficientnet-b7`, ...) are in `models.convnets`, BERT in `models.bert`.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -6,38 +10,120 @@ from functools import cache
 from torch import nn
 
 from models.arguments import read_signature
+from models.errors import ModelError, UnknownModel, nearest
+from models.huggingface import HuggingFaceText, configuration
 from models.registry import Variant
 
-PACKAGES = {"timm": "timm"}
+PACKAGES = {"hf": "transformers", "timm": "timm"}
+# In transformers' lists of encoders, and yet: decoders that need an end token in every text,
+# readers of images or tables too, and one that must be told a language.
+NO_ENCODERS = {
+    "bart",
+    "mbart",
+    "modernvbert",
+    "mvp",
+    "perceiver",
+    "tapas",
+    "ultravbert",
+    "xmod",
+}
 
 
 @cache
 def names(prefix: str) -> list[str]:
     """Return the names that may follow a prefix, sorted."""
-    import timm
-
-    return sorted(timm.list_models())
-
-
-def timm_model(name: str) -> Callable[..., nn.Module]:
-    """Return the function that makes a model of timm."""
-
-    def make(
-        *, channels: int = 3, image_size: int = 224, classes: int = 1000, pretrained: bool = False
-    ) -> nn.Module:
+    if prefix == "timm":
         import timm
 
-        fixed = timm.get_pretrained_cfg(name).fixed_input_size
-        size = {"img_size": image_size} if fixed else {}
-        return timm.create_model(
-            name, pretrained=pretrained, in_chans=channels, num_classes=classes, **size
-        )
+        return sorted(timm.list_models())
+    from transformers.models.auto import modeling_auto
+
+    classifiers = set(modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
+    fillers = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    return sorted((classifiers & fillers) - NO_ENCODERS)
+
+
+def look_up(name: str) -> Variant:
+    """Return the variant of `timm/NAME`, `hf/TYPE` (`hf/bert`) or `hf/ORGANISATION/NAME`."""
+    prefix, _, rest = name.partition("/")
+    make = _timm(rest) if prefix == "timm" else _hugging_face(rest)
+    return Variant(name, f"{rest} ({PACKAGES[prefix]})", make, read_signature(make))
+
+
+def timm_model(
+    name: str, channels: int, image_size: int, classes: int, **settings: bool | float
+) -> nn.Module:
+    """Make a model of timm; those that are bound to an image size are made for this one."""
+    import timm
+
+    try:
+        bound = timm.get_pretrained_cfg(name).fixed_input_size
+        size = {"img_size": image_size} if bound else {}
+        return timm.create_model(name, in_chans=channels, num_classes=classes, **size, **settings)
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(f"timm can't make {name}: {error}") from error
+
+
+def _timm(name: str) -> Callable[..., nn.Module]:
+    base = name.partition(".")[0]
+    if base not in names("timm"):
+        raise UnknownModel(f"timm has no model {name!r}{nearest(base, names('timm'))}")
+
+    def make(
+        *,
+        channels: int = 3,
+        image_size: int = 224,
+        classes: int = 1000,
+        pretrained: bool = False,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ) -> nn.Module:
+        """Model of timm; `pretrained` loads its weights from the hub."""
+        settings: dict[str, bool | float] = {"pretrained": pretrained}
+        if dropout:
+            settings["drop_rate"] = dropout
+        if drop_path:
+            settings["drop_path_rate"] = drop_path
+        return timm_model(name, channels, image_size, classes, **settings)
 
     return make
 
 
-def look_up(name: str) -> Variant:
-    """Return the variant of a prefixed name."""
-    rest = name.partition("/")[2]
-    make = timm_model(rest)
-    return Variant(name, rest, make, read_signature(make))
+def _hugging_face(name: str) -> Callable[..., nn.Module]:
+    address = name if "/" in name else None
+    if address is None and name not in names("hf"):
+        raise UnknownModel(
+            f"transformers has no encoder {name!r}{nearest(name, names('hf'))}; a model of the hub "
+            f"is named with its owner, hf/OWNER/{name}"
+        )
+
+    def make(
+        *,
+        vocab_size: int = 30522,
+        length: int = 128,
+        classes: int = 0,
+        width: int | None = None,
+        depth: int | None = None,
+        heads: int | None = None,
+        hidden: int | None = None,
+        weights: str | None = address,
+    ) -> HuggingFaceText:
+        """Encoder of transformers; `weights` is a directory or hub address to load from."""
+        try:
+            config = configuration(
+                name,
+                weights,
+                vocab_size=vocab_size,
+                hidden_size=width,
+                num_hidden_layers=depth,
+                num_attention_heads=heads,
+                intermediate_size=hidden,
+            )
+            known = getattr(config, "max_position_embeddings", length)
+            if 0 < known < length:
+                raise ModelError(f"hf/{name} reads {known} tokens at most, not {length}")
+            return HuggingFaceText(config, classes, weights)
+        except (AssertionError, NotImplementedError, RuntimeError) as error:
+            raise ModelError(f"transformers can't make hf/{name}: {error}") from error
+
+    return make

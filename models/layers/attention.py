@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.errors import ModelError
+from models.layers.linear import Linear
 
 
 class Attention(nn.Module):
@@ -15,8 +16,8 @@ class Attention(nn.Module):
         if inner % heads:
             raise ModelError(f"{heads} heads don't divide a width of {inner}")
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * inner)
-        self.project = nn.Linear(inner, out or width)
+        self.qkv = Linear(width, 3 * inner)
+        self.project = Linear(inner, out or width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Attend B×S×C to itself; positions where the mask B×S is false are not looked at."""

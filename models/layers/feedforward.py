@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from models.layers.activation import Activation, activation
+from models.layers.linear import Linear
 
 
 class FeedForward(nn.Module):
@@ -16,9 +17,9 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.expand = nn.Linear(width, hidden)
+        self.expand = Linear(width, hidden)
         self.activation = activation(activation_name)
-        self.contract = nn.Linear(hidden, width)
+        self.contract = Linear(hidden, width)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """Linear maps along the sequence, the same for every channel: f(X) = W X + b.
 
 The matrix W is S×S or D×S, so that it belongs to one length S. A shorter sequence uses its top
-left corner; a longer one is an error. The map is a batched product from the left, which needs
-no transposes of X.
+left corner; a longer one is an error. The product is from the left, which needs no transposes.
 """
 
 from typing import Any, Literal
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
+from models.layers.linear import along_sequence
 
 Matrix = Literal["dense", "toeplitz"]
 
@@ -31,7 +31,7 @@ class SpatialLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map B×S×C to B×rows×C."""
-        return multiply(self.weight, self.bias, x)
+        return along_sequence(self.weight, self.bias, x)
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         check_length(state.get(f"{prefix}weight"), self.weight)
@@ -49,7 +49,7 @@ class SquareLinear(SpatialLinear):
     def forward(self, x: Tensor) -> Tensor:
         """Map B×n×C to B×n×C, for any n up to S."""
         n = fitting_length(x, self.length)
-        return multiply(self.weight[:n, :n], self.bias[:n], x)
+        return along_sequence(self.weight[:n, :n], self.bias[:n], x)
 
 
 class ToeplitzLinear(nn.Module):
@@ -73,16 +73,11 @@ class ToeplitzLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map B×n×C to B×n×C, for any n up to S."""
         n = fitting_length(x, self.length)
-        return multiply(self.matrix()[:n, :n], self.bias[:n], x)
+        return along_sequence(self.matrix()[:n, :n], self.bias[:n], x)
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         check_length(state.get(f"{prefix}diagonals"), self.diagonals)
         super()._load_from_state_dict(state, prefix, *rest)
-
-
-def multiply(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
-    """Return W X + b for every X of the batch."""
-    return torch.baddbmm(bias[:, None], weight.expand(x.shape[0], -1, -1), x)
 
 
 def fitting_length(x: Tensor, length: int) -> int:

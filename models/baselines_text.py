@@ -1,0 +1,79 @@
+"""The plain text baselines: an LSTM, and the mean of the word vectors."""
+
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.layers.embedding import FrozenEncoder, TokenEmbedding, embedding
+from models.layers.feedforward import FeedForward
+from models.layers.initialise import initialise
+from models.layers.pooling import TextPool, pooling
+from models.registry import variant
+from models.text import TextModel
+
+
+class OneDirection(nn.Module):
+    """LSTM layers from left to right (Hochreiter and Schmidhuber, 1997); pads come last, so that
+    no token ever sees one."""
+
+    def __init__(self, width: int, depth: int, dropout: float) -> None:
+        super().__init__()
+        between = dropout if depth > 1 else 0.0
+        self.lstm = nn.LSTM(width, width, depth, batch_first=True, dropout=between)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Map B×S×C to B×S×C."""
+        return self.lstm(x)[0]
+
+
+class Bag(nn.Module):
+    """The mean of the word vectors, an MLP with one hidden layer, a linear head."""
+
+    def __init__(
+        self, words: TokenEmbedding | FrozenEncoder, width: int, hidden: int, classes: int
+    ) -> None:
+        super().__init__()
+        self.embedding = words
+        self.pool = pooling("mean")
+        self.mlp = FeedForward(width, hidden, "relu")
+        self.head = nn.Linear(width, classes)
+        self.mlp.apply(initialise)
+
+    def forward(
+        self, tokens: Tensor, mask: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
+        """Return logits B×classes."""
+        return self.head(self.mlp(self.pool(self.embedding(tokens, mask, segments), mask)))
+
+
+@variant("LSTM")
+def lstm(
+    *,
+    vocab_size: int = 30522,
+    length: int = 128,
+    classes: int = 2,
+    width: int = 256,
+    depth: int = 1,
+    pool: TextPool = "last",
+    encoder: str | None = None,
+    dropout: float = 0.0,
+) -> TextModel:
+    """LSTM in one direction; the class is read at the last token."""
+    words = embedding(vocab_size, width, encoder)
+    body = OneDirection(width, depth, dropout)
+    return TextModel(words, body, width, length, classes, pool, dropout)
+
+
+@variant("Bag of words")
+def bag(
+    *,
+    vocab_size: int = 30522,
+    length: int = 128,
+    classes: int = 2,
+    width: int = 256,
+    hidden: int = 512,
+    encoder: str | None = None,
+) -> Bag:
+    """Mean of the word vectors, then an MLP; the order of words is lost."""
+    if not classes:
+        raise ModelError("bag has no masked-LM head: the order of words is lost; set classes")
+    return Bag(embedding(vocab_size, width, encoder), width, hidden, classes)

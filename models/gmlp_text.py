@@ -1,0 +1,119 @@
+"""gMLP for text (Liu et al., 2021), with a Toeplitz matrix (tMLP), with tiny attention (aMLP).
+
+BERT's protocol without its positions: the spatial matrices know where a token stands. Liu et
+al. read the class at the first token; where nothing was pre-trained, `pool="mean"` learns sooner.
+"""
+
+from typing import TypedDict, Unpack
+
+from torch import nn
+
+from models.gmlp import Block
+from models.layers.drop_path import drop_paths
+from models.layers.embedding import embedding
+from models.layers.gate import Gate
+from models.layers.pooling import TextPool
+from models.layers.spatial import Matrix
+from models.registry import variant
+from models.text import Stack, TextModel
+
+
+class Options(TypedDict, total=False):
+    """What the named sizes leave open."""
+
+    vocab_size: int
+    length: int
+    classes: int
+    hidden: int
+    gate: Gate
+    pool: TextPool
+    encoder: str | None
+    dropout: float
+    drop_path: float
+
+
+@variant("gMLP for text")
+def gmlp_text(
+    *,
+    vocab_size: int = 30522,
+    length: int = 128,
+    classes: int = 0,
+    width: int = 512,
+    depth: int = 18,
+    hidden: int = 3072,
+    gate: Gate = "split",
+    matrix: Matrix = "dense",
+    attention: int = 0,
+    pool: TextPool = "token",
+    encoder: str | None = None,
+    dropout: float = 0.0,
+    drop_path: float = 0.0,
+) -> TextModel:
+    """gMLP for text of any size; `encoder` names a frozen one to read from ("+ BERT")."""
+    blocks: list[nn.Module] = [
+        Block(width, hidden, length, gate, matrix, attention, drop)
+        for drop in drop_paths(drop_path, depth)
+    ]
+    words = embedding(vocab_size, width, encoder)
+    return TextModel(words, Stack(blocks, width), width, length, classes, pool, dropout)
+
+
+@variant("gMLP, 18 blocks", of=gmlp_text)
+def gmlp_text_18(**options: Unpack[Options]) -> TextModel:
+    """gMLP for text with 18 blocks; matches BERT with 6 layers in size."""
+    return gmlp_text(depth=18, **options)
+
+
+@variant("gMLP, 36 blocks", of=gmlp_text)
+def gmlp_text_36(**options: Unpack[Options]) -> TextModel:
+    """gMLP for text with 36 blocks; matches BERT with 12 layers in size."""
+    return gmlp_text(depth=36, **options)
+
+
+@variant("gMLP, 72 blocks", of=gmlp_text)
+def gmlp_text_72(**options: Unpack[Options]) -> TextModel:
+    """gMLP for text with 72 blocks; matches BERT with 24 layers in size."""
+    return gmlp_text(depth=72, **options)
+
+
+@variant("gMLP, 144 blocks", of=gmlp_text)
+def gmlp_text_144(**options: Unpack[Options]) -> TextModel:
+    """gMLP for text with 144 blocks; matches BERT with 48 layers in size."""
+    return gmlp_text(depth=144, **options)
+
+
+@variant("tMLP, 18 blocks", of=gmlp_text)
+def tmlp_text_18(**options: Unpack[Options]) -> TextModel:
+    """gMLP with Toeplitz spatial matrices: 2S - 1 weights instead of S²."""
+    return gmlp_text(depth=18, matrix="toeplitz", **options)
+
+
+@variant("aMLP, 18 blocks", of=gmlp_text)
+def amlp_text_18(
+    *,
+    vocab_size: int = 30522,
+    length: int = 128,
+    classes: int = 0,
+    hidden: int = 3072,
+    gate: Gate = "split",
+    matrix: Matrix = "dense",
+    pool: TextPool = "token",
+    encoder: str | None = None,
+    dropout: float = 0.0,
+    drop_path: float = 0.0,
+) -> TextModel:
+    """gMLP with a tiny attention of one head, d=64, in each gate; any spatial matrix."""
+    return gmlp_text(
+        vocab_size=vocab_size,
+        length=length,
+        classes=classes,
+        depth=18,
+        hidden=hidden,
+        gate=gate,
+        matrix=matrix,
+        attention=64,
+        pool=pool,
+        encoder=encoder,
+        dropout=dropout,
+        drop_path=drop_path,
+    )

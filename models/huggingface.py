@@ -1,0 +1,73 @@
+"""An encoder of transformers behind the interface of our text models."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from models.errors import ModelError
+
+
+class HuggingFaceText(nn.Module):
+    """Tokens to logits; `classes=0` gives the masked-LM head.
+
+    Made from a configuration, with random weights, or from a directory or hub address.
+    """
+
+    def __init__(self, config: Any, classes: int, weights: str | None = None) -> None:
+        super().__init__()
+        import inspect
+
+        from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+        kind = AutoModelForSequenceClassification if classes else AutoModelForMaskedLM
+        config.num_labels = classes or 2  # transformers wants some, even where there is no class
+        if weights is None:
+            self.model = kind.from_config(config)
+        else:
+            self.model = kind.from_pretrained(weights, config=config)
+        taken = inspect.signature(self.model.forward).parameters
+        self.takes_segments = (
+            "token_type_ids" in taken and getattr(config, "type_vocab_size", 2) > 1
+        )
+
+    def forward(
+        self, tokens: Tensor, mask: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
+        """Return logits B×classes, or B×S×words with the masked-LM head."""
+        given: dict[str, Tensor] = {}
+        if mask is not None:
+            given["attention_mask"] = mask.to(tokens.dtype)
+        if segments is not None and self.takes_segments:
+            given["token_type_ids"] = segments
+        return self.model(input_ids=tokens, **given).logits
+
+    def reset_head(self, classes: int) -> None:
+        """Replace the head by a fresh one that classifies; the encoder keeps its weights."""
+        like = next(self.model.parameters())
+        fresh = HuggingFaceText(self.model.config, classes).model.to(like.device, like.dtype)
+        # Not strict: BERT's pooler belongs to the classifier, the masked-LM model has none.
+        fresh.base_model.load_state_dict(self.model.base_model.state_dict(), strict=False)
+        self.model = fresh
+
+
+def configuration(model_type: str, weights: str | None, **settings: int | float | None) -> Any:
+    """Return a configuration of transformers; a setting that is None keeps its default."""
+    from transformers import AutoConfig
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    if weights is None:
+        # The defaults point at places in the vocabulary of the model's own checkpoints.
+        given |= {"pad_token_id": 0}
+        return AutoConfig.for_model(model_type, **given)
+    try:
+        config = AutoConfig.from_pretrained(weights)
+    except OSError as error:
+        raise ModelError(
+            f"the weights {weights!r} can't be loaded: {str(error).splitlines()[0]}"
+        ) from error
+    if settings.get("vocab_size", 0) > config.vocab_size:
+        raise ModelError(
+            f"the weights {weights!r} know {config.vocab_size} tokens, the data has "
+            f"{settings['vocab_size']}: read the texts with their own tokeniser"
+        )
+    return config

@@ -1,0 +1,87 @@
+"""Tokens to vectors: an embedding of one's own, or a frozen encoder's contextual one ("+ BERT")."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.layers.linear import Linear
+
+
+class TokenEmbedding(nn.Module):
+    """The sum of a token's vector and its segment's (Devlin et al., 2019), without positions."""
+
+    def __init__(self, vocab_size: int, width: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocab_size, width)
+        self.segments = nn.Embedding(2, width)
+        for table in (self.tokens, self.segments):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
+        """Map B×S to B×S×C; without segments all tokens are of the first."""
+        of_segment = self.segments.weight[0] if segments is None else self.segments(segments)
+        return self.tokens(tokens) + of_segment
+
+
+class FrozenEncoder(nn.Module):
+    """The last hidden states of a pre-trained encoder, which isn't trained, then a projection.
+
+    `name` is a directory or a hub address that transformers can load. The encoder's weights are
+    no part of the state_dict: they are loaded from the same place again.
+    """
+
+    def __init__(self, name: str, vocab_size: int, width: int) -> None:
+        super().__init__()
+        from transformers import AutoModel  # here, since few models need it
+
+        try:
+            self.encoder = AutoModel.from_pretrained(name).eval().requires_grad_(False)
+        except OSError as error:
+            raise ModelError(
+                f"the encoder {name!r} can't be loaded: {str(error).splitlines()[0]}"
+            ) from error
+        known = self.encoder.config.vocab_size
+        if vocab_size > known:
+            raise ModelError(
+                f"the encoder {name!r} knows {known} tokens, the data has {vocab_size}: "
+                "read the texts with the encoder's own tokeniser"
+            )
+        self.project = Linear(self.encoder.config.hidden_size, width)
+        self.register_state_dict_post_hook(_leave_encoder_out)
+        self.register_load_state_dict_post_hook(_expect_no_encoder)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
+        """Map B×S to B×S×C, each token in the context of its text."""
+        seen = torch.ones_like(tokens) if mask is None else mask.to(tokens.dtype)
+        given = {} if segments is None else {"token_type_ids": segments}
+        with torch.no_grad():
+            states = self.encoder(tokens, attention_mask=seen, **given).last_hidden_state
+        return self.project(states)
+
+    def train(self, mode: bool = True) -> "FrozenEncoder":
+        """Train the projection; the encoder stays as it was in evaluation, without dropout."""
+        super().train(mode)
+        self.encoder.eval()
+        return self
+
+
+def _leave_encoder_out(
+    module: nn.Module, state: dict[str, Any], prefix: str, _metadata: dict[str, Any]
+) -> None:
+    for key in [key for key in state if key.startswith(f"{prefix}encoder.")]:
+        del state[key]
+
+
+def _expect_no_encoder(module: nn.Module, incompatible: Any) -> None:
+    # Called with the keys of the whole model; only those of an encoder can hold this name.
+    missing = incompatible.missing_keys
+    missing[:] = [key for key in missing if "embedding.encoder." not in f".{key}"]
+
+
+def embedding(vocab_size: int, width: int, encoder: str | None) -> TokenEmbedding | FrozenEncoder:
+    """Make an embedding of one's own, or that of a frozen encoder where one is named."""
+    if encoder is None:
+        return TokenEmbedding(vocab_size, width)
+    return FrozenEncoder(encoder, vocab_size, width)

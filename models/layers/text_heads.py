@@ -1,0 +1,40 @@
+"""The two heads of text models: fill in the masked words, or classify."""
+
+from torch import Tensor, nn
+
+from models.layers.initialise import initialise
+from models.layers.linear import Linear
+from models.layers.pooling import TextPool, pooling
+
+
+class MaskedLMHead(nn.Module):
+    """BERT's head: a transform, then the products with the word vectors themselves (tied)."""
+
+    def __init__(self, width: int, words: nn.Embedding) -> None:
+        super().__init__()
+        self.transform = nn.Sequential(
+            Linear(width, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12)
+        )
+        self.transform.apply(initialise)
+        self.decoder = Linear(width, words.num_embeddings)
+        self.decoder.weight = words.weight
+        nn.init.zeros_(self.decoder.bias)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Map B×S×C to logits B×S×words."""
+        return self.decoder(self.transform(x))
+
+
+class ClassificationHead(nn.Module):
+    """One vector a text, dropout, a linear layer."""
+
+    def __init__(self, width: int, classes: int, pool: TextPool, dropout: float) -> None:
+        super().__init__()
+        self.pool = pooling(pool)
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        self.linear = nn.Linear(width, classes)
+        initialise(self.linear)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Map B×S×C to logits B×classes."""
+        return self.linear(self.dropout(self.pool(x, mask)))

@@ -1,0 +1,49 @@
+"""The text Transformer with sinusoidal positions (Vaswani et al., 2017), norms first."""
+
+import math
+
+from torch import Tensor, nn
+
+from models.layers.drop_path import drop_paths
+from models.layers.embedding import embedding
+from models.layers.pooling import TextPool
+from models.layers.positions import SinusoidalPositions
+from models.registry import variant
+from models.text import Stack, TextModel
+from models.vit import Block
+
+
+class Encoder(Stack):
+    """√d x + p, then the layers; √d lifts the word vectors to the sinusoids' size."""
+
+    def __init__(self, blocks: list[nn.Module], width: int, length: int) -> None:
+        super().__init__(blocks, width)
+        self.scale = math.sqrt(width)
+        self.positions = SinusoidalPositions(length, width)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Map B×S×C to B×S×C."""
+        return super().forward(self.positions(self.scale * x), mask)
+
+
+@variant("Transformer for text")
+def transformer_text(
+    *,
+    vocab_size: int = 30522,
+    length: int = 128,
+    classes: int = 0,
+    width: int = 512,
+    depth: int = 6,
+    heads: int = 8,
+    hidden: int = 2048,
+    pool: TextPool = "token",
+    encoder: str | None = None,
+    dropout: float = 0.0,
+    drop_path: float = 0.0,
+) -> TextModel:
+    """Transformer encoder for text with sinusoidal positions, of any size."""
+    blocks: list[nn.Module] = [
+        Block(width, heads, hidden, dropout, drop) for drop in drop_paths(drop_path, depth)
+    ]
+    words = embedding(vocab_size, width, encoder)
+    return TextModel(words, Encoder(blocks, width, length), width, length, classes, pool, dropout)
