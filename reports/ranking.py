@@ -5,17 +5,19 @@ that the report holds any false "better than" is at most 5 %.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import field as default
 
 import numpy as np
+import numpy.typing as npt
 
 from reports import statistics
 from reports.samples import Samples
-from reports.table import Comparison, Request
+from reports.statistics import Floats
+from reports.table import Comparison, Request, Verdict
+
+Indices = npt.NDArray[np.intp]
 
 # Pairs are quadratic in the entries: beyond this many the report keeps only those with a leader.
 KEEP_PAIRS = 300
@@ -29,9 +31,9 @@ class Ranking:
     test: str = ""
     possible: bool = False
     leader: str | None = None
-    tied: set[str] = field(default_factory=set)
-    beaten: dict[str, float] = field(default_factory=dict)
-    unranked: dict[str, str] = field(default_factory=dict)
+    tied: set[str] = default(default_factory=set)
+    beaten: dict[str, float] = default(default_factory=dict)
+    unranked: dict[str, str] = default(default_factory=dict)
     detectable: float | None = None
 
 
@@ -55,134 +57,133 @@ class Rankings:
 
 
 @dataclass
-class _Pair:
+class _Field:
+    """The entries that compete on one data set, and their pairs (a, b) as arrays."""
+
     dataset: str
-    a: str
-    b: str
-    differences: Sequence[float]
+    metric: str
+    entries: list[str]
+    scores: Floats  # entries × seeds, NaN where there is no run
+    a: Indices
+    b: Indices
+    differences: Floats  # pairs × seeds
+    n: Indices
+    p: Floats
+    p_holm: Floats
+    tests: dict[int, str]
+
+    def with_leader(self, leader: int) -> Indices:
+        """The pairs that the leader is in."""
+        return np.flatnonzero((self.a == leader) | (self.b == leader))
 
 
 def rank(request: Request, samples: Samples) -> Rankings:
     """Test every pair of entries on every data set and find each one's top tie group."""
-    pairs: list[_Pair] = []
-    columns: dict[str, Ranking] = {}
-    values: dict[str, dict[str, dict[int, float]]] = {}
-    for dataset, (metric, *_) in request.metrics.items():
-        ranking = columns[dataset] = Ranking()
-        values[dataset] = scores = {}
-        for entry in (entry.label for entry in request.entries):
-            sample = samples[entry, dataset]
-            if sample.failed(metric):
-                # The mean over the runs that survived flatters an entry that fails.
-                ranking.unranked[entry] = "not every run gave a result"
-            elif len(sample.done) > 1:
-                scores[entry] = sample.values(metric)
-        for a, b in combinations(scores, 2):
-            seeds = sorted(scores[a].keys() & scores[b].keys())
-            if len(seeds) > 1:
-                found = [scores[a][seed] - scores[b][seed] for seed in seeds]
-                pairs.append(_Pair(dataset, a, b, found))
-    tested = _test(pairs)
-    rankings = Rankings(len(pairs), columns, [])
-    results: dict[str, dict[tuple[str, str], _Result]] = defaultdict(dict)
-    for pair, result in tested:
-        results[pair.dataset][pair.a, pair.b] = result
-    for dataset, ranking in columns.items():
-        sign = 1 if request.higher_better(request.metrics[dataset][0]) else -1
-        _conclude(ranking, values[dataset], results[dataset], sign, len(pairs))
-    rankings.comparisons = _comparisons(request, tested, columns)
-    return rankings
-
-
-@dataclass
-class _Result:
-    test: str
-    p: float
-    p_holm: float
-    sd: float
-
-
-def _test(pairs: list[_Pair]) -> list[tuple[_Pair, _Result]]:
-    """One test for each pair, batched by the number of seeds, then Holm over them all."""
-    batches: dict[int, list[int]] = defaultdict(list)
-    for index, pair in enumerate(pairs):
-        batches[len(pair.differences)].append(index)
-    p, sd = np.ones(len(pairs)), np.zeros(len(pairs))
-    names = {}
-    for n, members in batches.items():
-        table = np.array([pairs[index].differences for index in members])
-        names[n], p[members] = statistics.paired_test(table)
-        sd[members] = table.std(axis=1, ddof=1)
-    adjusted = statistics.holm(p)
-    return [
-        (pair, _Result(names[len(pair.differences)], float(raw), float(holm), float(spread)))
-        for pair, raw, holm, spread in zip(pairs, p, adjusted, sd, strict=True)
+    columns = {dataset: Ranking() for dataset in request.metrics}
+    fields = [_compete(request, samples, dataset, columns[dataset]) for dataset in request.metrics]
+    p = statistics.holm(np.concatenate([field.p for field in fields]))
+    ends = np.cumsum([len(field.p) for field in fields])
+    for field, adjusted in zip(fields, np.split(p, ends[:-1]), strict=True):
+        field.p_holm = adjusted
+        sign = 1 if request.higher_better(field.metric) else -1
+        _conclude(columns[field.dataset], field, sign, len(p))
+    comparisons = [
+        comparison
+        for field in fields
+        for comparison in _comparisons(request, field, columns[field.dataset], len(p))
     ]
+    return Rankings(len(p), columns, comparisons)
 
 
-def _conclude(
-    ranking: Ranking,
-    scores: dict[str, dict[int, float]],
-    tested: dict[tuple[str, str], _Result],
-    sign: int,
-    pairs: int,
-) -> None:
+def _compete(request: Request, samples: Samples, dataset: str, ranking: Ranking) -> _Field:
+    """Every pair's differences and its p, before any correction."""
+    metric = request.metrics[dataset][0]
+    found: dict[str, dict[int, float]] = {}
+    for entry in (entry.label for entry in request.entries):
+        sample = samples[entry, dataset]
+        if sample.failed(metric):
+            # The mean over the runs that survived flatters an entry that fails.
+            ranking.unranked[entry] = "not every run gave a result"
+        elif len(sample.done) > 1:
+            found[entry] = sample.values(metric)
+    seeds = sorted(set().union(*found.values()))
+    scores = np.array(
+        [[by_seed.get(seed, np.nan) for seed in seeds] for by_seed in found.values()]
+    ).reshape(len(found), len(seeds))
+    a, b = np.triu_indices(len(found), 1)
+    differences = scores[a] - scores[b]
+    n = np.count_nonzero(~np.isnan(differences), axis=1)
+    a, b, differences, n = (array[n > 1] for array in (a, b, differences, n))
+    p, tests = np.ones(len(n)), {}
+    for count in np.unique(n).tolist():
+        rows = differences[n == count]
+        tests[count], p[n == count] = statistics.paired_test(
+            rows[~np.isnan(rows)].reshape(-1, count)
+        )
+    return _Field(dataset, metric, list(found), scores, a, b, differences, n, p, p, tests)
+
+
+def _conclude(ranking: Ranking, field: _Field, sign: int, pairs: int) -> None:
     """Find the leader, who is beaten by it, and who can't be told from it."""
-    means = {entry: sign * math.fsum(x.values()) / len(x) for entry, x in scores.items() if x}
-    ranking.seeds = max(map(len, scores.values()), default=0)
-    ranking.test = next((result.test for result in tested.values()), "")
+    runs = np.count_nonzero(~np.isnan(field.scores), axis=1)
+    ranking.seeds = int(runs.max(initial=0))
+    ranking.test = field.tests.get(int(field.n.max(initial=0)), "")
     needed = statistics.seeds_needed(pairs)
-    ranked = [entry for entry in scores if len(scores[entry]) >= needed]
-    for entry in scores.keys() - ranked:
-        ranking.unranked[entry] = "too few seeds for a claim"
+    ranked = np.flatnonzero(runs >= needed)
+    for place in np.flatnonzero(runs < needed):
+        ranking.unranked[field.entries[place]] = "too few seeds for a claim"
     ranking.possible = len(ranked) > 1
     if not ranking.possible:
         return
-    ranking.leader = leader = max(ranked, key=lambda entry: means[entry])
-    spread = float(np.median([result.sd for result in tested.values()]))
+    means = [sign * _mean(field.scores[place]) for place in ranked]
+    leader = int(ranked[means.index(max(means))])
+    ranking.leader = field.entries[leader]
+    ranking.tied.add(ranking.leader)
+    spread = float(np.median(np.nanstd(field.differences, axis=1, ddof=1)))
     ranking.detectable = spread * statistics.detectable_difference(ranking.seeds, pairs)
-    for entry in ranked:
-        if len(scores[entry].keys() & scores[leader].keys()) < needed:
-            ranking.unranked[entry] = f"too few seeds in common with {leader}"
-            continue
-        result = tested.get((leader, entry)) or tested.get((entry, leader))
-        if result and result.p_holm <= statistics.ALPHA:
-            ranking.beaten[entry] = result.p_holm
+    mine = field.with_leader(leader)
+    met = {int(field.a[pair] + field.b[pair]) - leader: pair for pair in mine}
+    for place in ranked[ranked != leader]:
+        entry, pair = field.entries[place], met.get(int(place))
+        if pair is None or field.n[pair] < needed:
+            ranking.unranked[entry] = f"too few seeds in common with {ranking.leader}"
+        elif field.p_holm[pair] <= statistics.ALPHA:
+            ranking.beaten[entry] = float(field.p_holm[pair])
         else:
             ranking.tied.add(entry)
 
 
+def _mean(scores: Floats) -> float:
+    known = scores[~np.isnan(scores)].tolist()
+    return math.fsum(known) / len(known)
+
+
 def _comparisons(
-    request: Request, tested: list[tuple[_Pair, _Result]], columns: dict[str, Ranking]
-) -> list[Comparison]:
-    if len(tested) > KEEP_PAIRS:
-        tested = [
-            (pair, result)
-            for pair, result in tested
-            if columns[pair.dataset].leader in (pair.a, pair.b)
-        ]
-    found = []
-    for pair, result in tested:
-        metric = request.metrics[pair.dataset][0]
-        summary = statistics.summarise(pair.differences)
-        verdict: Literal["better", "worse", "undecided"] = "undecided"
-        if result.p_holm <= statistics.ALPHA:
+    request: Request, field: _Field, ranking: Ranking, pairs: int
+) -> Iterator[Comparison]:
+    """The pairs to report: all, or those of the leader where there are too many."""
+    wanted = np.arange(len(field.p))
+    if pairs > KEEP_PAIRS:
+        leader = field.entries.index(ranking.leader) if ranking.leader else -1
+        wanted = field.with_leader(leader)
+    for pair in wanted.tolist():
+        row = field.differences[pair]
+        summary = statistics.summarise(row[~np.isnan(row)].tolist())
+        verdict: Verdict = "undecided"
+        if field.p_holm[pair] <= statistics.ALPHA:
             higher = summary.mean > 0
-            verdict = "better" if higher == request.higher_better(metric) else "worse"
-        found.append(
-            Comparison(
-                dataset=pair.dataset,
-                metric=metric,
-                a=pair.a,
-                b=pair.b,
-                n=summary.n,
-                difference=summary.mean,
-                low=summary.low,
-                high=summary.high,
-                test=result.test,
-                p=result.p,
-                p_holm=result.p_holm,
-                verdict=verdict,
-            )
+            verdict = "better" if higher == request.higher_better(field.metric) else "worse"
+        yield Comparison(
+            dataset=field.dataset,
+            metric=field.metric,
+            a=field.entries[field.a[pair]],
+            b=field.entries[field.b[pair]],
+            n=summary.n,
+            difference=summary.mean,
+            low=summary.low,
+            high=summary.high,
+            test=field.tests[summary.n],
+            p=float(field.p[pair]),
+            p_holm=float(field.p_holm[pair]),
+            verdict=verdict,
         )
-    return found

@@ -14,6 +14,7 @@ from bench.spec import Recipe, Scalar
 REPORT_VERSION = 1
 
 State = Literal["done", "missing", "stale", "failed", "running"]
+Verdict = Literal["better", "worse", "undecided"]
 Source = Literal["measured", "published"]
 # How a cell is printed: mean ± half the 95 % interval, mean ± SD, a whole number, a plain number.
 Kind = Literal["interval", "sd", "count", "number"]
@@ -160,7 +161,7 @@ class Comparison(_Frozen):
     test: str
     p: float
     p_holm: float
-    verdict: Literal["better", "worse", "undecided"]
+    verdict: Verdict
 
 
 class Fact(_Frozen):
