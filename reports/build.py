@@ -15,6 +15,7 @@ def build(request: Request, runs: Sequence[Run]) -> Report:
     collected = samples.collect(request, runs)
     rankings = ranking.rank(request, collected)
     counts = Counter(run.state for run in runs)
+    tables = [results.table(request, collected, rankings), costs.table(request, collected)]
     return Report(
         inputs=digest.inputs(request, runs),
         study=request.study,
@@ -24,7 +25,7 @@ def build(request: Request, runs: Sequence[Run]) -> Report:
         command=request.command,
         runs={state: counts[state] for state in STATES if counts[state]},
         findings=findings.findings(request, collected, rankings),
-        tables=[results.table(request, collected, rankings), costs.table(request, collected)],
+        tables=[table for table in tables if table.rows],
         comparisons=rankings.comparisons,
         figures=_figures(request, collected),
         facts=facts.facts(request, runs),

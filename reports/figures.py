@@ -29,6 +29,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a label may hold dollars
+    "pdf.fonttype": 42,  # journals refuse matplotlib's Type 3
     "svg.hashsalt": "lightning-bench",
     "svg.fonttype": "none",
     "font.family": "sans-serif",

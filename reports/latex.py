@@ -120,11 +120,12 @@ def _siunitx(number: str) -> str:
 
 def _setting(column: Column, cells: Sequence[Cell]) -> Markup:
     """The S column's options: room for its widest number, uncertainty and notes."""
-    values, halves = zip(*(map(_siunitx, parts(cell, column)) for cell in cells), strict=True)
-    numbers = [value for value in values if re.fullmatch(r"-?[\d.]+", value)]
+    shown = [[_siunitx(part) for part in parts(cell, column)] for cell in cells]
+    numbers = [value for value, _ in shown if re.fullmatch(r"-?[\d.]+", value)]
+    halves = [half for _, half in shown if half]
     whole = max((len(number.partition(".")[0]) for number in numbers), default=1)
     room = f"{whole}.{column.decimals}" if column.decimals else f"{whole}"
-    if any(halves):
+    if halves:
         room += f" +- {max(len(half.partition('.')[0]) for half in halves)}.{column.decimals}"
     marks = max((",".join(cell.notes) for cell in cells), key=len, default="")
     post = rf", table-space-text-post=\textsuperscript{{{marks}}}" if marks else ""

@@ -62,8 +62,8 @@ def sign_flip(differences: Floats) -> Floats:
     if n == 0:
         return np.ones(m)
     p = np.empty(m)
-    # Patterns double with each seed; rows are taken in chunks that stay in the cache. A pattern and its
-    # opposite are equally far from zero, so the first sign may stay fixed.
+    # Patterns double with each seed; rows are taken in chunks that stay in the cache. A pattern
+    # and its opposite are equally far from zero, so the first sign may stay fixed.
     rows = max(1, 2**16 >> (n - 1))
     for start in range(0, m, rows):
         chunk = differences[start : start + rows]
