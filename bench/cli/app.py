@@ -61,7 +61,7 @@ def run(arguments: list[str] | None = None) -> int:
         # `bench` alone prints its help, which is the message.
         return _complain(_one_line(text), 2) if text else 2
     except KeyboardInterrupt:
-        return 130
+        return _complain("stopped", 130)
     except BrokenPipeError:
         # `bench list | head`: the reader has what it wanted.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

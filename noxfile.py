@@ -1,0 +1,61 @@
+"""Sessions: `nox` runs them all, as CI does; `nox -s tests` is the fast one.
+
+    nox -s lint types      style and types
+    nox -s tests           what takes a few minutes
+    nox -s slow            what kills processes, compiles TeX and opens a browser
+    nox -s lock            write constraints.txt anew (not run by default)
+"""
+
+import nox
+
+nox.needs_version = ">=2026.10"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["lint", "types", "tests", "slow"]
+nox.options.stop_on_first_error = False
+
+CONSTRAINTS = ("--constraint", "constraints.txt")
+# Without bytecode every start of Python would compile torch and Lightning again.
+COMPILE = {"UV_COMPILE_BYTECODE": "1"}
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style of the code, and nothing that ruff would format otherwise."""
+    session.install(*CONSTRAINTS, "ruff")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types, strictly, of the rooms that hold no tensors' shapes."""
+    session.install(*CONSTRAINTS, "-e", ".", "mypy", env=COMPILE)
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Whatever is not marked slow."""
+    _pytest(session, "not slow")
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """What is marked slow; what needs a missing program is skipped by name."""
+    _pytest(session, "slow")
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Freeze what `pyproject.toml` asks for today."""
+    session.install("uv")
+    session.run(
+        "uv", "pip", "compile", "pyproject.toml", "--all-extras", "--universal", "--upgrade",
+        "--python-version", "3.11", "--no-header", "--no-annotate", "--quiet",
+        "--output-file", "constraints.txt",
+    )  # fmt: skip
+
+
+def _pytest(session: nox.Session, marks: str) -> None:
+    session.install(*CONSTRAINTS, "-e", ".[test]", env=COMPILE)
+    session.run("pytest", "-m", marks, "-n", "auto", "--dist", "loadscope", *session.posargs)
