@@ -36,7 +36,7 @@ def _figures(request: Request, collected: samples.Samples) -> list[Figure]:
     """What can be drawn from these runs; `reports.figures` draws it."""
     found = []
     for dataset, (metric, *_) in request.metrics.items():
-        name = slug(dataset)
+        name, shown = slug(dataset), metric.replace("_", " ")
         here = [collected[entry.label, dataset] for entry in request.entries]
         if any(len(record.curve) > 1 for sample in here for record in sample.done.values()):
             found.append(
@@ -46,9 +46,9 @@ def _figures(request: Request, collected: samples.Samples) -> list[Figure]:
                     dataset=dataset,
                     title=f"Learning curves, {dataset}",
                     caption=(
-                        f"Validation {metric} by epoch: mean over seeds; the band spans all seeds."
+                        f"Validation {shown} by epoch: mean over seeds; the band spans all seeds."
                     ),
-                    alt=f"Lines of validation {metric} against epoch, one for each entry.",
+                    alt=f"Lines of validation {shown} against epoch, one for each entry.",
                 )
             )
         if sum(bool(sample.values(metric)) for sample in here) > 1:
@@ -57,9 +57,12 @@ def _figures(request: Request, collected: samples.Samples) -> list[Figure]:
                     name=f"size-{name}",
                     kind="size",
                     dataset=dataset,
-                    title=f"{metric.capitalize()} against parameters, {dataset}",
-                    caption=f"Test {metric}, mean and 95 % t-interval over seeds.",
-                    alt=f"Points of test {metric} against parameter count, one for each entry.",
+                    title=f"{shown.capitalize()} against parameters, {dataset}",
+                    caption=(
+                        f"Test {shown}: mean and 95 % t-interval over seeds. The front leads through"
+                        " means that no smaller entry reaches; it claims nothing."
+                    ),
+                    alt=f"Points of test {shown} against parameter count, one for each entry.",
                 )
             )
     return found

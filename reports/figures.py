@@ -148,9 +148,35 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
             linewidth=1.2,
             label=shorten(row.label, 28),
         )
+    _front(axes, report, column)
     _size_axis(axes, [row.cells[sizes].value for row in table.rows])
     axes.set_ylabel(f"test {_label(column)}")
     _legend(axes)
+
+
+def _front(axes: Axes, report: Report, column: Column) -> None:
+    """A step line through the entries that no smaller one beats on average."""
+    table = report.tables[0]
+    place, sizes = table.columns.index(column), len(table.columns) - 1
+    cells = [(row.cells[sizes].value, row.cells[place].value) for row in table.rows]
+    known = [(size, value) for size, value in cells if size is not None and value is not None]
+    sign = 1 if column.higher_is_better else -1
+    front: list[tuple[float, float]] = []
+    for size, value in sorted(known, key=lambda point: (point[0], -sign * point[1])):
+        if not front or sign * value > sign * front[-1][1]:
+            front.append((size, value))
+    if len(front) > 1:
+        x, y = zip(*front, strict=True)
+        axes.step(
+            x,
+            [value * column.scale for value in y],
+            where="post",
+            color=INK,
+            linewidth=1,
+            linestyle=":",
+            label="Pareto front",
+            zorder=1,
+        )
 
 
 def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:

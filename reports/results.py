@@ -33,6 +33,12 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         )
         for row, cell in zip(grid, cells, strict=True):
             row.append(cell)
+    for title, datasets in request.averages.items():
+        cells = [_average(collected, entry.label, request, datasets, notes) for entry in entries]
+        metric = request.metrics[datasets[0]][0]
+        columns.append(_metric_column(request, title, metric, cells, ranked=False, average=True))
+        for row, cell in zip(grid, cells, strict=True):
+            row.append(cell)
     sizes = [_parameters(entry.label, request, collected, notes) for entry in entries]
     columns.append(_count_column(sizes))
     return Table(
@@ -53,6 +59,10 @@ def _estimate(sample: samples.Sample, metric: str, best: bool, marks: list[str])
     values = list(sample.values(metric).values())
     if not values:
         return Cell(state=sample.state(metric), notes=marks, runs=keys)
+    return _summary(values, best, marks, keys)
+
+
+def _summary(values: Sequence[float], best: bool, marks: list[str], keys: list[str]) -> Cell:
     found = statistics.summarise(values)
     return Cell(
         value=found.mean,
@@ -64,6 +74,26 @@ def _estimate(sample: samples.Sample, metric: str, best: bool, marks: list[str])
         notes=marks,
         runs=keys,
     )
+
+
+def _average(
+    collected: samples.Samples, entry: str, request: Request, datasets: Sequence[str], notes: Notes
+) -> Cell:
+    """The mean over data sets, taken for each seed; the interval is over seeds."""
+    metric = request.metrics[datasets[0]][0]
+    here = [collected[entry, dataset] for dataset in datasets]
+    keys = [run.key for sample in here for run in sample.runs]
+    values = [sample.values(metric) for sample in here]
+    seeds = sorted(set.intersection(*map(set, values)))
+    planned = {run.seed for sample in here for run in sample.runs}
+    marks = []
+    if len(seeds) < len(planned):
+        which = f"{spans(seeds)} only" if seeds else "none"
+        marks.append(notes.mark(f"seeds with a result on all {len(datasets)} data sets: {which}"))
+    if not seeds:
+        return Cell(state="incomplete", notes=marks, runs=keys)
+    means = [math.fsum(found[seed] for found in values) / len(values) for seed in seeds]
+    return _summary(means, False, marks, keys)
 
 
 def _explain(sample: samples.Sample, metric: str) -> list[str]:
@@ -92,7 +122,12 @@ def _explain(sample: samples.Sample, metric: str) -> list[str]:
 
 
 def _metric_column(
-    request: Request, dataset: str, metric: str, cells: Iterable[Cell], ranked: bool
+    request: Request,
+    title: str,
+    metric: str,
+    cells: Iterable[Cell],
+    ranked: bool,
+    average: bool = False,
 ) -> Column:
     percent = metric in request.percent
     scale = 100.0 if percent else 1.0
@@ -105,11 +140,11 @@ def _metric_column(
     least = 1 if percent else 2
     digits = 1 - math.floor(math.log10(min(halves))) if halves else 2
     return Column(
-        id=f"{dataset}/{metric}",
-        title=dataset,
+        id=f"average/{title}" if average else f"{title}/{metric}",
+        title=title,
         unit="%" if percent else "",
         kind="interval",
-        dataset=dataset,
+        dataset=None if average else title,
         metric=metric,
         higher_is_better=request.higher_better(metric),
         ranked=ranked,

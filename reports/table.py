@@ -4,9 +4,9 @@ Types only. Importing this module costs pydantic and nothing else, so that a fin
 be read and printed without pandas, scipy or matplotlib.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bench.record import Environment, Record
 from bench.spec import Recipe, Scalar
@@ -64,6 +64,10 @@ class Request(_Frozen):
     metrics: Annotated[
         dict[str, list[str]], Field(description="by data set; the first is primary, and ranked")
     ]
+    averages: Annotated[
+        dict[str, list[str]],
+        Field(description="columns of means over data sets: title -> data sets of one metric"),
+    ] = {}
     higher_is_better: Annotated[
         dict[str, bool], Field(description="by metric; what is left out goes by its name")
     ] = {}
@@ -77,6 +81,17 @@ class Request(_Frozen):
         list[str], Field(description="what was not equal between entries, a sentence each")
     ] = []
     environments: Annotated[dict[str, Environment], Field(description="by digest")] = {}
+
+    @model_validator(mode="after")
+    def _averages_of_one_metric(self) -> Self:
+        for title, datasets in self.averages.items():
+            metrics = {self.metrics.get(name, [name])[0] for name in datasets}
+            if len(metrics) != 1 or not set(datasets) <= self.metrics.keys():
+                raise ValueError(
+                    f"average {title!r}: needs data sets of the request with one primary metric,"
+                    f" not {', '.join(datasets) or 'none'}"
+                )
+        return self
 
     def higher_better(self, metric: str) -> bool:
         """Whether more of this metric is better."""

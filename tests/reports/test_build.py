@@ -156,6 +156,29 @@ def test_parameters_that_differ_between_data_sets_are_a_range_with_a_note(make):
     assert report.tables[0].columns[-1].unit == "M"
 
 
+def test_an_average_is_taken_over_data_sets_for_each_seed(make):
+    scores = {"digits": [0.90, 0.92, 0.97], "pets": [0.80, 0.78, 0.70]}
+    runs = [make.run("a", name, s, x) for name, xs in scores.items() for s, x in enumerate(xs)]
+    request = make.request(["a"], scores, averages={"Avg 2": ["digits", "pets"]})
+    report = build(request, runs)
+    found = cell(report, "a", "average/Avg 2")
+    # The means over data sets are 0.85, 0.85, 0.835: the data sets' spreads cancel.
+    assert found.value == pytest.approx((0.85 + 0.85 + 0.835) / 3)
+    assert found.sd == pytest.approx(0.015 / 3**0.5)
+    assert (found.n, found.notes, len(found.runs)) == (3, [], 6)
+    partial = cell(build(request, runs[:-1]), "a", "average/Avg 2")
+    assert partial.n == 2
+    report = build(request, runs[:-1])
+    assert "seeds with a result on all 2 data sets: 0–1 only" in notes(report, partial)
+    nothing = build(request, runs[:3])
+    assert cell(nothing, "a", "average/Avg 2").state == "incomplete"
+
+
+def test_an_average_over_different_metrics_is_refused(make):
+    with pytest.raises(ValueError, match="one primary metric"):
+        make.request(["a"], ["digits"], averages={"Avg": ["digits", "pets"]})
+
+
 def test_costs_count_failed_runs_and_flag_noise(make):
     request, runs = make.study({"a": [0.9, 0.9, 0.9]})
     costs = [run.record.cost for run in runs]

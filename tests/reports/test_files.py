@@ -90,6 +90,29 @@ def test_curves_show_the_mean_and_the_span_of_the_seeds(make, monkeypatch):
     assert (band.min(), band.max()) == pytest.approx((80 * 0.64, 90 * (1 - 0.6 * 0.6**8)))
 
 
+def test_the_front_leads_through_what_no_smaller_entry_beats(make, monkeypatch):
+    request, runs = make.study({"a": [0.8], "b": [0.7], "c": [0.9], "d": [0.9]})
+    sizes = {"a": 10, "b": 20, "c": 30, "d": 40}
+    runs = [
+        run.model_copy(
+            update={
+                "record": run.record.model_copy(
+                    update={
+                        "cost": run.record.cost.model_copy(update={"parameters": sizes[run.entry]})
+                    }
+                )
+            }
+        )
+        for run in runs
+    ]
+    report = build(request, runs)
+    drawn = []
+    monkeypatch.setattr(figures, "_save", lambda canvas, kind: drawn.append(canvas) or b"")
+    list(figures.files(report, runs, kinds=["svg"]))
+    (front,) = [line for line in drawn[1].axes[0].lines if line.get_label() == "Pareto front"]
+    assert front.get_xydata().tolist() == [[10, 80], [30, 90]]
+
+
 def test_all_files_are_written_and_the_report_can_be_read_back(quickstart, tmp_path):
     request, runs = quickstart(2)
     report = build(request, runs)
