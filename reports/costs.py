@@ -81,7 +81,9 @@ def _mean(
     found = statistics.summarise([measure(cost) for cost in costs])
     noisy = notes and found.sd is not None and found.sd > NOISY * found.mean
     marks = (
-        [notes.mark(f"noisy: the SD is over {NOISY:.0%} of the mean")] if notes and noisy else []
+        [notes.mark(f"noisy: the SD is over {NOISY * 100:.0f} % of the mean")]
+        if notes and noisy
+        else []
     )
     return Cell(value=found.mean, sd=found.sd, n=found.n, notes=marks, runs=keys)
 

@@ -5,6 +5,7 @@ differ in colour, line style and marker, for print in grey and for the colour-bl
 """
 
 import io
+import math
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
 from bench.record import Epoch
+from reports.across import critical_difference
 from reports.table import Column, Report, Run
 from reports.text import shorten, spread
 
@@ -24,7 +26,7 @@ from reports.text import shorten, spread
 INK = "#1f2328"
 # Okabe and Ito's palette without yellow, which is too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
-LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+LINES = ("-", "--", "-.", ":", (0, (8, 2, 2, 2, 2, 2)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STYLE: dict[Any, Any] = {
@@ -77,10 +79,15 @@ def files(
             warnings.filterwarnings("ignore", "Glyph")
             canvas = Canvas()
             axes = canvas.add_subplot()
+            column = primary[figure.dataset] if figure.dataset else report.tables[0].columns[0]
             if figure.kind == "curves":
-                _curves(axes, report, curves, primary[figure.dataset])
+                _curves(axes, report, curves, column)
+            elif figure.kind == "size":
+                _size(axes, report, column)
+            elif figure.kind == "profile":
+                _profile(axes, report, runs, column)
             else:
-                _size(axes, report, primary[figure.dataset])
+                _ranks(canvas, axes, report)
             found = {f"{figure.name}.{kind}": _save(canvas, kind) for kind in kinds}
         yield from found.items()
 
@@ -189,6 +196,66 @@ def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
         axes.set_xlim(0.5 * min(known), 1.5 * max(known))
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlabel("parameters")
+
+
+def _profile(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
+    """Share of an entry's runs that are at least as good as a value, for every value."""
+    metric = column.metric or ""
+    for place, row in enumerate(report.tables[0].rows):
+        values = sorted(
+            run.record.metrics[metric] * column.scale
+            for run in runs
+            if run.entry == row.label and run.state == "done" and run.record
+            if math.isfinite(run.record.metrics.get(metric, math.nan))
+        )
+        if not values:
+            continue
+        share = np.arange(1, len(values) + 1) / len(values)
+        if column.higher_is_better:
+            share = share[::-1]
+        dashes: Any = LINES[place % len(LINES)]
+        axes.step(
+            values,
+            share,
+            where="pre" if column.higher_is_better else "post",
+            label=shorten(row.label, 28),
+            color=COLOURS[place % len(COLOURS)],
+            linestyle=dashes,
+        )
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel(f"test {_label(column)}")
+    axes.set_ylabel("share of runs")
+    _legend(axes)
+
+
+def _ranks(canvas: Canvas, axes: Axes, report: Report) -> None:
+    """Demšar's diagram: mean ranks on a line, bars join what the test can't tell apart."""
+    table = next(table for table in report.tables if table.id == "across")
+    ranks = sorted(
+        (cell.value, row.label) for row in table.rows if (cell := row.cells[1]).value is not None
+    )
+    datasets = max(row.cells[1].n for row in table.rows)
+    distance = critical_difference(len(ranks), datasets)
+    canvas.set_size_inches(6.0, 1.1 + 0.24 * len(ranks))
+    for place, (rank, label) in enumerate(ranks):
+        y = -1.0 - place
+        axes.plot([rank, rank, len(ranks) + 0.2], [0, y, y], color=INK, linewidth=0.9)
+        text = f"{shorten(label, 28)}  {rank:.2f}"
+        axes.text(len(ranks) + 0.25, y, text, va="center", fontsize=9)
+    values = [rank for rank, _ in ranks]
+    ends = [max(j for j, other in enumerate(values) if other - rank <= distance) for rank in values]
+    bars = [(i, j) for i, j in enumerate(ends) if j > i and (i == 0 or ends[i - 1] < j)]
+    for height, (i, j) in enumerate(bars):
+        y = -0.25 - 0.5 * height / max(len(bars), 1)
+        axes.plot([values[i] - 0.04, values[j] + 0.04], [y, y], color=COLOURS[1], linewidth=4)
+    axes.set_xlim(0.9, len(ranks) + 0.2)
+    axes.set_ylim(-1.0 - len(ranks), 0)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_visible(False)
+    axes.grid(visible=False)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.spines["top"].set_visible(True)
 
 
 def _legend(axes: Axes) -> None:

@@ -21,7 +21,8 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
         ]
     few = {d: r for d, r in silent.items() if 2 <= r.seeds < rankings.needed}
     if few:
-        found.append(_too_few(few, rankings))
+        everywhere = 1 < len(few) == len(rankings.columns)
+        found.append(_too_few("any data set" if everywhere else joined(list(few)), few, rankings))
     if lonely := [dataset for dataset in silent if dataset not in few]:
         found.append(
             f"No entry is called better on {joined(lonely)}: that needs two or more entries with"
@@ -66,14 +67,14 @@ def _test(ranking: Ranking, pairs: int) -> str:
     return f"{ranking.test} over {ranking.seeds} paired seeds{family}"
 
 
-def _too_few(silent: dict[str, Ranking], rankings: Rankings) -> str:
+def _too_few(where: str, silent: dict[str, Ranking], rankings: Rankings) -> str:
     """Why nothing is called better, and how many seeds would allow it."""
     seeds = max(ranking.seeds for ranking in silent.values())
     least = statistics.least_p(seeds)
     family = f", after Holm's correction over {rankings.pairs} pairs" if rankings.pairs > 1 else ""
     corrected = f" ({min(1.0, least * rankings.pairs):.2g}{family})" if family else ""
     return (
-        f"No entry is called better on {joined(list(silent))}: with {seeds} paired seeds no exact"
+        f"No entry is called better on {where}: with {seeds} paired seeds no exact"
         f" two-sided paired test can give less than p = 2/{2**seeds} = {least:.3g}{corrected}. A"
         f" claim at {statistics.ALPHA} needs at least {rankings.needed} seeds here; the order of"
         " the means is no claim."

@@ -190,8 +190,8 @@ class Figure(_Frozen):
     """A drawing beside the report: figures/<name>.svg and .png."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
-    kind: Literal["curves", "size"]
-    dataset: str
+    kind: Literal["curves", "size", "profile", "ranks"]
+    dataset: Annotated[str | None, Field(description="None where it shows them all")] = None
     title: str
     caption: str
     alt: str

@@ -80,8 +80,9 @@ def p_value(p: float) -> str:
 
 PAIRS = (
     "Differences are those of the means over the seeds that both entries have, with the paired 95 %"
-    " t-interval. The verdict rests on the exact two-sided test (sign-flip up to 12 seeds, Wilcoxon"
-    " beyond) after Holm's correction over all pairs of the report."
+    " t-interval of that pair alone, uncorrected: it may leave out zero where nothing is claimed."
+    " The verdict rests on the exact two-sided test (sign-flip up to 12 seeds, Wilcoxon beyond)"
+    " after Holm's correction over all pairs of the report."
 )
 
 

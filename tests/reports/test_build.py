@@ -190,7 +190,7 @@ def test_costs_count_failed_runs_and_flag_noise(make):
     assert by_id["train"].n == 2
     assert by_id["device"].value == pytest.approx(3 * 3.0 / 3600)
     assert [note.text for note in table.notes if note.mark in by_id["speed"].notes] == [
-        "noisy: the SD is over 10% of the mean"
+        "noisy: the SD is over 10 % of the mean"
     ]
 
 

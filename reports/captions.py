@@ -1,0 +1,76 @@
+"""Which figures a report has, and what stands under them; `reports.figures` draws them."""
+
+from reports import across
+from reports.samples import Samples
+from reports.table import Figure, Request, Table
+from reports.text import slug
+
+
+def captions(request: Request, samples: Samples, everywhere: Table | None) -> list[Figure]:
+    """What these runs can show: curves and sizes by data set, and all data sets at once."""
+    found: list[Figure] = []
+    for number, (dataset, (metric, *_)) in enumerate(request.metrics.items()):
+        name, shown = slug(dataset), metric.replace("_", " ")
+        if any(figure.name.endswith(f"-{name}") for figure in found):
+            name = f"{name}-{number}"  # a/b and a-b have one slug
+        here = [samples[entry.label, dataset] for entry in request.entries]
+        if any(len(record.curve) > 1 for sample in here for record in sample.done.values()):
+            found.append(
+                Figure(
+                    name=f"curves-{name}",
+                    kind="curves",
+                    dataset=dataset,
+                    title=f"Learning curves, {dataset}",
+                    caption=(
+                        f"Validation {shown} by epoch: mean over seeds; the band spans all seeds."
+                    ),
+                    alt=f"Lines of validation {shown} against epoch, one for each entry.",
+                )
+            )
+        if sum(bool(sample.values(metric)) for sample in here) > 1:
+            found.append(
+                Figure(
+                    name=f"size-{name}",
+                    kind="size",
+                    dataset=dataset,
+                    title=f"{shown.capitalize()} against parameters, {dataset}",
+                    caption=(
+                        f"Test {shown}: mean and 95 % t-interval over seeds. Dotted, where there"
+                        " is one: the front of means that no smaller entry reaches, not a claim."
+                    ),
+                    alt=f"Points of test {shown} against parameter count, one for each entry.",
+                )
+            )
+    if everywhere:
+        found += _over_all(request, everywhere)
+    return found
+
+
+def _over_all(request: Request, everywhere: Table) -> list[Figure]:
+    shown = (everywhere.columns[0].metric or "").replace("_", " ")
+    found = [
+        Figure(
+            name="profile",
+            kind="profile",
+            title="Performance profile",
+            caption=f"Share of all runs, over all data sets, with a test {shown} at least as good.",
+            alt=f"Falling lines: share of runs that reach a test {shown}, one for each entry.",
+        )
+    ]
+    ranked = sum(row.cells[1].value is not None for row in everywhere.rows)
+    datasets = len(request.metrics)
+    if datasets >= across.RANKED_FROM and ranked > 2:
+        distance = across.critical_difference(ranked, datasets)
+        found.append(
+            Figure(
+                name="ranks",
+                kind="ranks",
+                title="Mean ranks",
+                caption=(
+                    f"Mean rank over {datasets} data sets; 1 is best. A bar joins entries that are"
+                    f" less than the critical difference {distance:.2f} apart (Nemenyi, 0.05)."
+                ),
+                alt="A scale of ranks with one mark for each entry, and bars that join ties.",
+            )
+        )
+    return found
