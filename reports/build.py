@@ -3,7 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from reports import across, captions, costs, digest, facts, findings, ranking, results, samples
+from reports import (
+    across,
+    against,
+    captions,
+    costs,
+    digest,
+    facts,
+    findings,
+    ranking,
+    results,
+    samples,
+)
 from reports.table import Report, Request, Run, State
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed")
@@ -15,8 +26,10 @@ def build(request: Request, runs: Sequence[Run]) -> Report:
     rankings = ranking.rank(request, collected)
     counts = Counter(run.state for run in runs)
     everywhere = across.table(request, collected)
+    main = results.table(request, collected, rankings)
     tables = [
-        results.table(request, collected, rankings),
+        main,
+        against.table(request, main),
         everywhere,
         costs.table(request, collected),
     ]

@@ -19,7 +19,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
 from bench.record import Epoch
 from reports.across import critical_difference
-from reports.table import Column, Report, Run
+from reports.table import Column, Report, Row, Run
 from reports.text import shorten, spread
 
 # Text and axes are drawn in this ink, which a page may replace by its own colour.
@@ -99,10 +99,14 @@ def _save(canvas: Canvas, kind: str) -> bytes:
     return file.getvalue()
 
 
+def _measured(report: Report) -> list[Row]:
+    return [row for row in report.tables[0].rows if row.source == "measured"]
+
+
 def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
     metric = column.metric or ""
-    for place, row in enumerate(report.tables[0].rows):
+    for place, row in enumerate(_measured(report)):
         by_epoch = [
             {point.epoch: point.metrics[metric] for point in curve if metric in point.metrics}
             for curve in curves[column.dataset or "", row.label]
@@ -139,7 +143,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
     table = report.tables[0]
     place = table.columns.index(column)
     sizes = len(table.columns) - 1
-    for number, row in enumerate(table.rows):
+    for number, row in enumerate(_measured(report)):
         cell, size = row.cells[place], row.cells[sizes]
         if cell.value is None or size.value is None:
             continue
@@ -156,7 +160,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
             label=shorten(row.label, 28),
         )
     _front(axes, report, column)
-    _size_axis(axes, [row.cells[sizes].value for row in table.rows])
+    _size_axis(axes, [row.cells[sizes].value for row in _measured(report)])
     axes.set_ylabel(f"test {_label(column)}")
     _legend(axes)
 
@@ -165,7 +169,7 @@ def _front(axes: Axes, report: Report, column: Column) -> None:
     """A step line through the entries that no smaller one beats on average."""
     table = report.tables[0]
     place, sizes = table.columns.index(column), len(table.columns) - 1
-    cells = [(row.cells[sizes].value, row.cells[place].value) for row in table.rows]
+    cells = [(row.cells[sizes].value, row.cells[place].value) for row in _measured(report)]
     known = [(size, value) for size, value in cells if size is not None and value is not None]
     sign = 1 if column.higher_is_better else -1
     front: list[tuple[float, float]] = []
@@ -201,7 +205,7 @@ def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
 def _profile(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
     """Share of an entry's runs that are at least as good as a value, for every value."""
     metric = column.metric or ""
-    for place, row in enumerate(report.tables[0].rows):
+    for place, row in enumerate(_measured(report)):
         values = sorted(
             run.record.metrics[metric] * column.scale
             for run in runs

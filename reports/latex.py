@@ -108,7 +108,7 @@ def _cell(cell: Cell, column: Column) -> Markup:
     value, half = parts(cell, column)
     marks = rf"\textsuperscript{{{','.join(cell.notes)}}}" if cell.notes else ""
     if cell.value is None or "–" in value:
-        shown = escape(value) if cell.value is not None else rf"\textit{{{escape(value)}}}"
+        shown = rf"\textit{{{escape(value)}}}" if cell.state else escape(value)
         return Markup(f"{{{shown}{marks}}}")
     text = _siunitx(value) + (f" +- {_siunitx(half)}" if half else "")
     return Markup((r"\bfseries " if cell.best else "") + text + marks)

@@ -48,7 +48,11 @@ def render(
 
 def by_sample(report: Report, runs: Sequence[Run]) -> list[tuple[str, str, list[Run]]]:
     """(data set, entry, its runs by seed) in the order of the main table."""
-    order = {row.label: place for place, row in enumerate(report.tables[0].rows)}
+    order = {
+        row.label: place
+        for place, row in enumerate(report.tables[0].rows)
+        if row.source == "measured"
+    }
     datasets = {c.dataset: place for place, c in enumerate(report.tables[0].columns)}
 
     def place(run: Run) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from reports import samples, statistics
+from reports import against, samples, statistics
 from reports.notes import Notes
 from reports.ranking import Rankings
 from reports.table import Cell, Column, Request, Row, Table
@@ -40,16 +40,20 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         for row, cell in zip(grid, cells, strict=True):
             row.append(cell)
     sizes = [_parameters(entry.label, request, collected, notes) for entry in entries]
-    columns.append(_count_column(sizes))
+    printed = [
+        row.cells["parameters"].value for row in request.published if "parameters" in row.cells
+    ]
+    columns.append(_count_column([*sizes, *(Cell(value=value) for value in printed)]))
+    ours = [
+        Row(label=entry.label, group=entry.group, cells=[*cells, size])
+        for entry, cells, size in zip(entries, grid, sizes, strict=True)
+    ]
     return Table(
         id="results",
         title="Results",
-        caption=_caption(columns, collected.values()),
+        caption=_caption(columns, collected.values(), bool(request.published)),
         columns=columns,
-        rows=[
-            Row(label=entry.label, group=entry.group, cells=[*cells, size])
-            for entry, cells, size in zip(entries, grid, sizes, strict=True)
-        ],
+        rows=against.grouped([*ours, *against.rows(request, columns, notes)]),
         notes=notes.all(),
     )
 
@@ -191,11 +195,15 @@ def _count_column(cells: Sequence[Cell]) -> Column:
     )
 
 
-def _caption(columns: Sequence[Column], collected: Iterable[samples.Sample]) -> str:
+def _caption(
+    columns: Sequence[Column], collected: Iterable[samples.Sample], published: bool
+) -> str:
     counts = {len(sample.done) for sample in collected} - {0}
     how_many = spans(sorted(counts)) or "no"
     shown = ", ".join(dict.fromkeys(heading(column) for column in columns if column.metric))
     text = f"Test {shown}: mean ± half-width of the 95 % t-interval over {how_many} seeds."
     if any(column.ranked for column in columns):
         text += " Bold: the top tie group, which holds every entry that is not shown to be worse."
+    if published:
+        text += " Published rows are as printed, and were never tested against ours."
     return text

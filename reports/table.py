@@ -50,6 +50,27 @@ class Entry(_Frozen):
     group: str = ""
     model: str
     args: dict[str, Scalar] = {}
+    published: Annotated[
+        str | None, Field(description="label of the printed row that it reproduces")
+    ] = None
+
+
+class Printed(_Frozen):
+    """A value in print, in the column's printed unit (per cent; parameters as a count)."""
+
+    text: str
+    value: float | None = None
+    spread: Annotated[float | None, Field(description="what stands after ±, of any kind")] = None
+
+
+class Published(_Frozen):
+    """A printed row to stand beside ours; by the ids of the report's columns."""
+
+    label: str
+    group: str = ""
+    cite: str
+    cells: dict[str, Printed]
+    remarks: Annotated[dict[str, str], Field(description="why a value can't be right")] = {}
 
 
 class Request(_Frozen):
@@ -72,6 +93,7 @@ class Request(_Frozen):
         dict[str, bool], Field(description="by metric; what is left out goes by its name")
     ] = {}
     percent: Annotated[list[str], Field(description="metrics printed times 100")] = [*PERCENT]
+    published: Annotated[list[Published], Field(description="as reports.printed gives them")] = []
     seeds: list[int] = []
     recipe: Annotated[Recipe | None, Field(description="the one that all entries share")] = None
     facts: Annotated[
@@ -111,6 +133,7 @@ class Column(_Frozen):
     ranked: Annotated[bool, Field(description="a tie group was sought")] = False
     scale: float = 1.0
     decimals: int = 2
+    signed: Annotated[bool, Field(description="a difference: + or − in front")] = False
 
 
 class Cell(_Frozen):
@@ -127,6 +150,7 @@ class Cell(_Frozen):
     n: int = 0
     best: Annotated[bool, Field(description="a member of the top tie group")] = False
     state: Annotated[str, Field(description="what to print in place of a number")] = ""
+    printed: Annotated[str, Field(description="a published value, as it stands in print")] = ""
     notes: Annotated[list[str], Field(description="marks of the table's notes")] = []
     runs: Annotated[list[str], Field(description="keys of all its runs, done or not")] = []
 

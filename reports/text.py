@@ -10,7 +10,8 @@ MINUS = "−"
 
 def number(value: float, column: Column) -> str:
     """A value in the column's unit and decimals."""
-    text = f"{value * column.scale:,.{column.decimals}f}"
+    sign = "+" if column.signed else "-"
+    text = f"{value * column.scale:{sign},.{column.decimals}f}"
     return text.replace("-", MINUS)
 
 
@@ -23,12 +24,16 @@ def spread(cell: Cell, column: Column) -> float | None:
 
 def parts(cell: Cell, column: Column) -> tuple[str, str]:
     """The cell's number and its uncertainty, either may be empty; a range counts as a number."""
+    if cell.printed:
+        printed, _, uncertainty = cell.printed.partition(" ± ")
+        return printed, uncertainty
     if cell.value is None:
         return cell.state or "–", ""
     if column.kind == "count" and cell.low is not None and cell.high is not None:
         return f"{number(cell.low, column)}–{number(cell.high, column)}", ""
     half = spread(cell, column)
-    return number(cell.value, column), "" if half is None else number(half, column)
+    value = number(cell.value, column)
+    return value, "" if half is None else f"{half * column.scale:,.{column.decimals}f}"
 
 
 def plain(cell: Cell, column: Column) -> str:
@@ -86,37 +91,30 @@ PAIRS = (
 )
 
 
-def _column_of(report: Report, pair: Comparison) -> Column:
-    return next(
-        column
-        for column in report.tables[0].columns
-        if (column.dataset, column.metric) == (pair.dataset, pair.metric)
-    )
+def _signed_column(report: Report, pair: Comparison) -> Column:
+    wanted = (pair.dataset, pair.metric)
+    columns = report.tables[0].columns
+    column = next(column for column in columns if (column.dataset, column.metric) == wanted)
+    return column.model_copy(update={"signed": True})
 
 
 def difference(report: Report, pair: Comparison) -> str:
     """A − B in the unit of its column, with its sign."""
-    return signed(pair.difference, _column_of(report, pair))
+    return number(pair.difference, _signed_column(report, pair))
 
 
 def interval(report: Report, pair: Comparison) -> str:
     """The difference's interval, `low to high`."""
-    column = _column_of(report, pair)
+    column = _signed_column(report, pair)
     if pair.low is None or pair.high is None:
         return "–"
-    return f"{signed(pair.low, column)} to {signed(pair.high, column)}"
-
-
-def signed(value: float, column: Column) -> str:
-    """A number with + or −; zero has none."""
-    text = number(value, column)
-    return f"+{text}" if value > 0 else text
+    return f"{number(pair.low, column)} to {number(pair.high, column)}"
 
 
 def details(cell: Cell, column: Column) -> str:
     """What stands behind a cell, in words and with all digits."""
-    if cell.value is None:
-        return cell.state
+    if cell.printed or cell.value is None:
+        return cell.printed or cell.state
     if column.kind == "count":
         return f"{cell.value:,.0f}"
     said = [f"{cell.value:.6g}"]

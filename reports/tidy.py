@@ -38,7 +38,11 @@ COLUMNS = (
 
 def render(report: Report, runs: Iterable[Run]) -> str:
     """The CSV text, rows sorted by data set, entry and seed."""
-    order = {row.label: place for place, row in enumerate(report.tables[0].rows)}
+    order = {
+        row.label: place
+        for place, row in enumerate(report.tables[0].rows)
+        if row.source == "measured"
+    }
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)

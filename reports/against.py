@@ -1,0 +1,109 @@
+"""Printed figures beside ours: side by side, marked as published, and never mixed.
+
+A published cell carries no n and no runs, takes no part in any test, and is shown as printed.
+"""
+
+import re
+from collections.abc import Sequence
+
+from reports.notes import Notes
+from reports.table import Cell, Column, Note, Printed, Request, Row, Table
+
+
+def rows(request: Request, columns: Sequence[Column], notes: Notes) -> list[Row]:
+    """The request's published rows, in the report's columns."""
+    found = []
+    for published in request.published:
+        cells = []
+        for column in columns:
+            printed = published.cells.get(column.id)
+            remark = published.remarks.get(column.id)
+            marks = [notes.mark(f"{published.cite}: {remark}")] if remark else []
+            cells.append(_cell(printed, column, marks) if printed else Cell())
+        found.append(
+            Row(
+                label=published.label,
+                group=published.group,
+                cells=cells,
+                source="published",
+                cite=published.cite,
+            )
+        )
+    return found
+
+
+def grouped(found: Sequence[Row]) -> list[Row]:
+    """Rows of one group together, in the order of first appearance."""
+    groups = list(dict.fromkeys(row.group for row in found))
+    return sorted(found, key=lambda row: groups.index(row.group))
+
+
+def _cell(printed: Printed, column: Column, marks: list[str]) -> Cell:
+    if printed.value is None:
+        return Cell(printed=printed.text, notes=marks)
+    value = _in_units(printed.value, column)
+    # As printed, digits and all, unless our column has another unit.
+    number = re.match(r"[\d.]+", printed.text)
+    same = number and abs(value * column.scale - float(number[0])) < 1e-9
+    return Cell(value=value, printed=printed.text if same else "", notes=marks)
+
+
+def _in_units(value: float, column: Column) -> float:
+    """A printed value in the record's units; a count is one already."""
+    return value if column.kind == "count" else value / column.scale
+
+
+def table(request: Request, main: Table) -> Table | None:
+    """Ours less the printed value, for every entry that reproduces a printed row."""
+    published = {row.label: row for row in reversed(request.published)}
+    pairs = [
+        (entry, published[entry.published])
+        for entry in request.entries
+        if entry.published in published
+    ]
+    if not pairs:
+        return None
+    places = [place for place, column in enumerate(main.columns) if column.kind == "interval"]
+    measured = {row.label: row for row in main.rows if row.source == "measured"}
+    found = [
+        Row(
+            label=entry.label,
+            group=entry.group,
+            cells=[
+                _difference(measured[entry.label].cells[place], theirs.cells, main.columns[place])
+                for place in places
+            ],
+        )
+        for entry, theirs in pairs
+    ]
+    said = [f"{entry.label}: {theirs.label} in {theirs.cite}" for entry, theirs in pairs]
+    return Table(
+        id="against",
+        title="Against the printed figures",
+        caption=(
+            "Ours less the printed value, ± half-width of the 95 % t-interval over our seeds alone:"
+            " what is printed has a spread of its own, mostly untold."
+        ),
+        columns=[
+            main.columns[place].model_copy(
+                update={"signed": True, "higher_is_better": None, "ranked": False}
+            )
+            for place in places
+        ],
+        rows=found,
+        notes=[Note(text=f"Printed rows: {'; '.join(said)}.")],
+    )
+
+
+def _difference(ours: Cell, theirs: dict[str, Printed], column: Column) -> Cell:
+    printed = theirs.get(column.id)
+    if ours.value is None or printed is None or printed.value is None:
+        return Cell()
+    value = _in_units(printed.value, column)
+    return Cell(
+        value=ours.value - value,
+        low=None if ours.low is None else ours.low - value,
+        high=None if ours.high is None else ours.high - value,
+        n=ours.n,
+        runs=ours.runs,
+    )

@@ -1,0 +1,133 @@
+"""Printed figures: read as they stand, shown as printed, never mixed with ours."""
+
+import pytest
+import yaml
+
+from reports import html, latex, markdown, printed, tidy
+from reports.build import build
+from reports.table import Entry
+
+
+@pytest.mark.parametrize("name", printed.names())
+def test_every_page_is_read_whole(name):
+    page = yaml.safe_load((printed.FOLDER / f"{name}.yaml").read_text())
+    table = printed.load(name)
+    groups = page.get("groups", {"": page.get("rows")})
+    lines = [
+        (group, *line)
+        for group, found in groups.items()
+        for line in (
+            found.items() if isinstance(found, dict) else [(head, rest) for head, *rest in found]
+        )
+    ]
+    assert [(row.group, row.label) for row in table.rows] == [line[:2] for line in lines]
+    for row, (_, _, values) in zip(table.rows, lines, strict=True):
+        assert [row.values.get(column) for column in table.columns] == [
+            None if value is None else str(value) for value in values
+        ]
+    assert table.source.startswith(("FCN, Table", "VIT"))
+
+
+def test_a_row_of_the_wrong_length_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "x.yaml").write_text("source: s\ntitle: t\ncolumns: [a, b]\nrows:\n  r: [1]\n")
+    monkeypatch.setattr(printed, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match="1 values for 2 columns"):
+        printed.load("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "spread"),
+    [
+        ("97.7", 97.7, None),
+        ("99.50 ± 0.06", 99.5, 0.06),
+        ("88.4/88.5", None, None),
+        ("60", 60, None),
+    ],
+)
+def test_printed_values(text, value, spread):
+    found = printed.read(text)
+    assert (found.text, found.value, found.spread) == (text, value, spread)
+
+
+def test_rows_carry_source_and_remarks():
+    rows = printed.rows(
+        "vision-from-scratch", {"cifar10_top1": "cifar10/accuracy", "params_m": "parameters"}
+    )
+    by_label = {row.label: row for row in rows}
+    mixer = by_label["our Mixer"]
+    assert (mixer.group, mixer.cite) == ("MLP", "FCN, Table 5")
+    assert mixer.cells["cifar10/accuracy"].value == 82.3
+    assert mixer.cells["parameters"].value == 86e6
+    assert "no count of the P=4" in mixer.remarks["parameters"]
+    assert not by_label["our gMLP"].remarks
+    assert "cifar10/accuracy" not in by_label["EfficientNet-B7"].cells
+    with pytest.raises(ValueError, match="no printed column 'cifar11'"):
+        printed.rows("vision-from-scratch", {"cifar11": "cifar10/accuracy"})
+
+
+@pytest.fixture
+def beside(make):
+    """Our Mixer and our ViT on two data sets, with printed rows beside them."""
+    labels = {"Mixer": "our Mixer", "ViT": None}
+    datasets = ["cifar10", "pets"]
+    runs = [
+        make.run(entry, dataset, seed, value + 0.002 * seed)
+        for dataset in datasets
+        for entry, value in {"Mixer": 0.83, "ViT": 0.91}.items()
+        for seed in range(3)
+    ]
+    columns = {"cifar10_top1": "cifar10/accuracy", "pets_top1": "pets/accuracy"}
+    request = make.request(
+        list(labels),
+        datasets,
+        entries=[
+            Entry(
+                label=label, model="m", group="MLP" if theirs else "Transformers", published=theirs
+            )
+            for label, theirs in labels.items()
+        ],
+        published=printed.rows("vision-from-scratch", columns | {"params_m": "parameters"}),
+    )
+    return request, runs
+
+
+def test_published_rows_stand_in_their_groups_and_are_no_results(beside):
+    request, runs = beside
+    report = build(request, runs)
+    rows = report.tables[0].rows
+    assert [row.label for row in rows[:4]] == ["Mixer", "Mixer-B/16", "gMLP-S", "our Mixer"]
+    assert [row.group for row in rows] == sorted(
+        [row.group for row in rows],
+        key=["MLP", "Transformers", "Convolutional neural networks"].index,
+    )
+    ours, theirs = rows[0], rows[3]
+    assert (ours.source, theirs.source, theirs.cite) == ("measured", "published", "FCN, Table 5")
+    cell = theirs.cells[0]
+    assert (cell.value, cell.printed, cell.n, cell.runs, cell.best) == (0.823, "82.3", 0, [], False)
+    alone = build(request.model_copy(update={"published": []}), runs)
+    assert report.comparisons == alone.comparisons
+    assert rows[0].cells == alone.tables[0].rows[0].cells
+    assert {row.label for row in report.tables[-2].rows} == {"Mixer", "ViT"}
+
+
+def test_the_difference_has_our_interval_alone(beside):
+    report = build(*beside)
+    (table,) = [table for table in report.tables if table.id == "against"]
+    (row,) = table.rows
+    ours = report.tables[0].rows[0].cells[0]
+    cell = row.cells[0]
+    assert cell.value == pytest.approx(0.832 - 0.823)
+    assert cell.high - cell.low == pytest.approx(ours.high - ours.low)
+    assert "Mixer: our Mixer in FCN, Table 5" in table.notes[0].text
+
+
+def test_pages_mark_what_is_published_and_print_it_as_it_was(beside):
+    request, runs = beside
+    report = build(request, runs)
+    text = markdown.render(report, runs)
+    assert "| our Mixer (published, FCN, Table 5) | 82.3 | 79.4 | 86<sup>" in text
+    assert "| Mixer | +0.90 ± 0.50 |" in text
+    assert "our Mixer (published, FCN, Table 5) & 82.3 & 79.4" in latex.render(report, runs)
+    page = html.render(report.model_copy(update={"figures": []}), runs, {})
+    assert '<tr class="published"><th scope="row">our Mixer <small>published, FCN, Table 5' in page
+    assert "our Mixer" not in tidy.render(report, runs)
