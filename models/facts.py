@@ -72,4 +72,5 @@ def describe_variant(found: Variant, counted: bool = True) -> dict[str, Any]:
 
 def _shared_entry(prefix: str) -> dict[str, Any]:
     """Return the entry that all names of a library share, since all take the same arguments."""
-    return describe_variant(library.look_up(f"{prefix}/{library.names(prefix)[0]}"), counted=False)
+    found = library.look_up(f"{prefix}/{library.names(prefix)[0]}")
+    return {**describe_variant(found, counted=False), "family": prefix}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
@@ -24,7 +25,8 @@ class HuggingFaceText(nn.Module):
         if weights is None:
             self.model = kind.from_config(config)
         else:
-            self.model = kind.from_pretrained(weights, config=config)
+            # Some checkpoints are in half precision, and would be trained in it.
+            self.model = kind.from_pretrained(weights, config=config, dtype=torch.float32)
         taken = inspect.signature(self.model.forward).parameters
         self.takes_segments = (
             "token_type_ids" in taken and getattr(config, "type_vocab_size", 2) > 1
@@ -61,7 +63,7 @@ def configuration(model_type: str, weights: str | None, **settings: int | float 
         return AutoConfig.for_model(model_type, **given)
     try:
         config = AutoConfig.from_pretrained(weights)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ModelError(
             f"the weights {weights!r} can't be loaded: {str(error).splitlines()[0]}"
         ) from error

@@ -37,11 +37,13 @@ class FrozenEncoder(nn.Module):
         from transformers import AutoModel  # here, since few models need it
 
         try:
-            self.encoder = AutoModel.from_pretrained(name).eval().requires_grad_(False)
-        except OSError as error:
+            # Some checkpoints are in half precision, which the layers after them are not.
+            found = AutoModel.from_pretrained(name, dtype=torch.float32)
+        except (OSError, ValueError) as error:
             raise ModelError(
                 f"the encoder {name!r} can't be loaded: {str(error).splitlines()[0]}"
             ) from error
+        self.encoder = found.eval().requires_grad_(False)
         known = self.encoder.config.vocab_size
         if vocab_size > known:
             raise ModelError(

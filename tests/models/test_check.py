@@ -1,0 +1,156 @@
+"""`check` finds each way to break the contract, and passes what keeps it."""
+
+import pytest
+import torch
+from torch import nn
+
+from models.check import check
+
+TEXT = "vocab_size: int = 100, length: int = 16, classes: int = 5"
+IMAGE = "channels: int = 1, image_size: int = 8, classes: int = 5"
+
+
+class Image(nn.Module):
+    """A model that keeps the contract, to be broken."""
+
+    def __init__(self, channels, classes):
+        super().__init__()
+        self.features = nn.Conv2d(channels, 4, 3)
+        self.head = nn.Linear(4, classes)
+
+    def forward(self, x):
+        return self.head(self.features(x).mean((2, 3)))
+
+
+class ExtraLogit(Image):
+    def forward(self, x):
+        return nn.functional.pad(super().forward(x), (0, 1))
+
+
+class LooksAtOthers(Image):
+    def forward(self, x):
+        return super().forward(x) + x.mean()
+
+
+class UnusedWeight(Image):
+    def __init__(self, channels, classes):
+        super().__init__(channels, classes)
+        self.unused = nn.Parameter(torch.zeros(3))
+
+
+class Forgetful(Image):
+    def __init__(self, channels, classes):
+        super().__init__(channels, classes)
+        self.register_buffer("offset", torch.randn(classes), persistent=False)
+
+    def forward(self, x):
+        return super().forward(x) + self.offset
+
+
+class Float32Only(Image):
+    def forward(self, x):
+        y = super().forward(x)
+        if y.dtype != torch.float32:
+            raise TypeError("float32 only")
+        return y
+
+
+class Headless(Image):
+    def __init__(self, channels, classes):
+        super().__init__(channels, classes)
+        self.classifier, self.head = self.head, None
+
+    def forward(self, x):
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+class Text(nn.Module):
+    """Reads pads, and ignores the mask."""
+
+    def __init__(self, vocab_size, classes):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, 8)
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, tokens, mask=None, segments=None):
+        return self.head(self.words(tokens).mean(1))
+
+
+def maker(kind):
+    def make(*, channels: int = 1, image_size: int = 8, classes: int = 5) -> nn.Module:
+        return kind(channels, classes)
+
+    return make
+
+
+good = maker(Image)
+extra_logit = maker(ExtraLogit)
+looks_at_others = maker(LooksAtOthers)
+unused_weight = maker(UnusedWeight)
+forgetful = maker(Forgetful)
+float32_only = maker(Float32Only)
+headless = maker(Headless)
+
+
+def leaky_text(*, vocab_size: int = 100, length: int = 16, classes: int = 5) -> nn.Module:
+    return Text(vocab_size, classes)
+
+
+def no_defaults(*, channels: int, image_size: int = 8, classes: int = 5) -> nn.Module:
+    return Image(channels, classes)
+
+
+def neither(*, size: int = 3) -> nn.Module:
+    return nn.Linear(size, size)
+
+
+def failures(name):
+    results = check(f"{__name__}:{name}")
+    return {result.name: result.detail for result in results if result.status == "failed"}
+
+
+@pytest.fixture(autouse=True)
+def without_the_compiler(monkeypatch):
+    from models import check as module
+
+    monkeypatch.delitem(module.CHECKS, "compiled")
+
+
+def test_what_keeps_the_contract_passes():
+    results = check(f"{__name__}:good")
+    assert {result.status for result in results if result.name != "made"} <= {"passed", "skipped"}
+    skipped = {result.name for result in results if result.status == "skipped"}
+    assert skipped == {"pads", "segments", "words"}
+    assert all(result.detail for result in results)
+
+
+@pytest.mark.parametrize(
+    ("name", "failed", "detail"),
+    [
+        ("extra_logit", "logits", r"wanted logits of \(2, 5\), got \(2, 6\)"),
+        ("looks_at_others", "independence", "not close"),
+        ("unused_weight", "gradients", "unused gets no gradient"),
+        ("forgetful", "state", "not close"),
+        ("float32_only", "bf16", "float32 only"),
+        ("headless", "head", "no head to reset"),
+        ("leaky_text", "pads", "pads leak"),
+        ("no_defaults", "made", "'channels' needs a default"),
+        ("neither", "made", "takes channels, image_size and classes"),
+        ("absent", "made", "has no 'absent'"),
+    ],
+)
+def test_each_way_to_break_it_is_found(name, failed, detail):
+    found = failures(name)
+    assert failed in found
+    import re
+
+    assert re.search(detail, found[failed]), found[failed]
+    assert "\n" not in found[failed]
+
+
+@pytest.mark.slow
+def test_the_compiler_is_tried(monkeypatch):
+    from models import check as module
+
+    monkeypatch.setitem(module.CHECKS, "compiled", module.compiled)
+    assert failures("good") == {}

@@ -1,0 +1,114 @@
+"""Our Mixer, gMLP and ViT with timm's weights against timm, outputs and gradients."""
+
+import pytest
+import timm
+import torch
+from safetensors.torch import save_file
+
+from models.convert import convert, load_timm
+from models.errors import ModelError
+from models.heads import reset_head
+from models.registry import create
+
+PAIRS = {
+    "mixer-s32": "mixer_s32_224",
+    "gmlp-ti16": "gmlp_ti16_224",
+    "vit-ti16": "vit_tiny_patch16_224",
+    "vit-s32": "vit_small_patch32_224",
+}
+SLOW_PAIRS = {
+    "mixer-s16": "mixer_s16_224",
+    "mixer-b16": "mixer_b16_224",
+    "gmlp-s16": "gmlp_s16_224",
+    "vit-b16": "vit_base_patch16_224",
+    "vit-hybrid-b16": "vit_base_r50_s16_224",
+    "deit-b16": "deit_base_patch16_224",
+}
+
+
+def disturbed(name, **settings):
+    """Make a model of timm with noise on its weights: fresh heads and tokens are zero."""
+    torch.manual_seed(0)
+    model = timm.create_model(name, **settings)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def compare(name, timms):
+    theirs, ours = disturbed(timms), create(name)
+    assert load_timm(ours, theirs.state_dict()) == []
+    ours.eval()
+    x = torch.randn(1, 3, 224, 224)
+    got, wanted = ours(x), theirs(x)
+    # To 1e-5 of the size of the largest logit, which float32 sums of this length can hold.
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-5 * max(1.0, wanted.abs().max().item()))
+    got.square().mean().backward()
+    wanted.square().mean().backward()
+    grads = {key: value.grad for key, value in theirs.named_parameters()}
+    for key, value in convert(grads).items():
+        mine = ours.get_parameter(key).grad
+        scale = max(1.0, value.abs().max().item())
+        assert (mine - value).abs().max() <= 1e-4 * scale, key
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_same_outputs_and_gradients_as_timm(name):
+    compare(name, PAIRS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW_PAIRS)
+def test_same_outputs_and_gradients_as_timm_for_larger_models(name):
+    compare(name, SLOW_PAIRS[name])
+
+
+def test_a_checkpoint_file_of_timm_is_read(tmp_path):
+    theirs = disturbed("vit_tiny_patch16_224")
+    save_file(theirs.state_dict(), tmp_path / "model.safetensors")
+    ours = create("vit-ti16").eval()
+    load_timm(ours, tmp_path / "model.safetensors")
+    x = torch.randn(1, 3, 224, 224)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_for_other_classes_is_left_fresh():
+    theirs = disturbed("mixer_s32_224")
+    ours = create("mixer-s32", classes=7)
+    before = ours.head.weight.clone()
+    assert load_timm(ours, theirs.state_dict()) == ["head.weight", "head.bias"]
+    assert torch.equal(ours.head.weight, before)
+    assert torch.equal(ours.norm.weight, theirs.norm.weight)
+
+
+def test_weights_of_another_architecture_are_an_error():
+    with pytest.raises(ModelError, match="not those of this architecture"):
+        load_timm(create("mixer-s32"), disturbed("vit_tiny_patch16_224").state_dict())
+
+
+def test_positions_of_another_image_size_are_resized():
+    theirs = disturbed("vit_tiny_patch16_224")
+    ours = create("vit-ti16", image_size=384)
+    load_timm(ours, theirs.state_dict())
+    wanted = timm.layers.resample_abs_pos_embed(theirs.pos_embed, (24, 24))[0]
+    torch.testing.assert_close(ours.positions.weight, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_the_number_of_patches_of_mixer_cant_be_changed_and_the_error_says_why():
+    weights = timm.create_model("mixer_s32_224").state_dict()
+    with pytest.raises(ModelError, match="spatial matrices of Mixer and gMLP depend on S"):
+        load_timm(create("mixer-s32", image_size=384), weights)
+
+
+@pytest.mark.parametrize("name", ["timm/resnet18", "timm/vit_tiny_patch16_224"])
+def test_models_of_timm_take_our_arguments(name):
+    model = create(name, channels=1, image_size=64, classes=5, drop_path=0.1).eval()
+    assert model(torch.randn(2, 1, 64, 64)).shape == (2, 5)
+    reset_head(model, 3)
+    assert model(torch.randn(2, 1, 64, 64)).shape == (2, 3)
+
+
+def test_what_timm_cant_make_is_a_clear_error():
+    with pytest.raises(ModelError, match=r"timm can't make resnet18\.no_such_weights"):
+        create("timm/resnet18.no_such_weights")
