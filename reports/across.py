@@ -16,7 +16,7 @@ from reports.statistics import Floats
 from reports.table import Cell, Column, Request, Row, Table
 
 RESAMPLES = 2_000
-DRAWS = 4_000_000  # runs drawn for one report at most; beyond it there are fewer resamples
+DRAWS = 1_000_000  # runs drawn for one report at most; beyond it there are fewer resamples
 RANKED_FROM = 8  # data sets from which on a critical difference means something
 
 

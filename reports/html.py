@@ -34,6 +34,7 @@ def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> 
             for figure in report.figures
         },
         spark=_spark if len(runs) <= DRAWN_RUNS else lambda run, metric: "",
+        origin=_origin,
         style=_asset("report.css"),
         script=_asset("report.js"),
     )
@@ -94,3 +95,25 @@ def _spark(run: Run, metric: str) -> Markup:
     return Markup(
         '<svg class="spark" viewBox="-1 -1 62 18" aria-hidden="true"><polyline points="{}"/></svg>'
     ).format(line)
+
+
+def _origin(run: Run) -> Markup:
+    """The run's folder; behind it, what the record knows of it."""
+    name = Markup("<code>{}</code>").format(run.folder or run.key)
+    if not (record := run.record):
+        return name
+    spec = record.spec
+    facts = {
+        "Key": f"{record.key}, attempt {record.attempt}",
+        "Model": " ".join([spec.model.name, *(f"{k}={v}" for k, v in spec.model.args.items())]),
+        "Time": f"{record.started} to {record.ended}",
+        "Command": " ".join(record.provenance.command),
+        "Device": f"{record.provenance.devices} × {record.provenance.device}",
+        "Metrics": ", ".join(f"{k} {v:.6g}" for k, v in sorted(record.metrics.items())),
+        "Scored": f"{record.scored:,} test examples" if record.scored else "",
+        "Data": record.data.fingerprint[:12] if record.data else "",
+    }
+    lines = [Markup("<dt>{}</dt><dd>{}</dd>").format(*fact) for fact in facts.items() if fact[1]]
+    return Markup("<details><summary>{}</summary><dl>{}</dl></details>").format(
+        name, Markup("").join(lines)
+    )

@@ -186,4 +186,5 @@ def _comparisons(
             p=float(field.p[pair]),
             p_holm=float(field.p_holm[pair]),
             verdict=verdict,
+            seeds=statistics.seeds_to_show(summary.mean, summary.sd or 0.0, pairs),
         )

@@ -4,6 +4,7 @@ Sums are exactly rounded (math.fsum), so the same metrics give the same bits in 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 ALPHA = 0.05
 EXACT_SEEDS = 12  # up to 2¹¹ sign patterns a pair of entries; beyond it Wilcoxon's ranks
+MOST_SEEDS = 1_000  # nobody trains more
 
 Floats = npt.NDArray[np.float64]
 
@@ -121,7 +123,7 @@ def seeds_needed(pairs: int, alpha: float = ALPHA) -> int:
     return max(1, math.ceil(1 + math.log2(max(pairs, 1) / alpha)))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def detectable_difference(
     n: int, pairs: int = 1, alpha: float = ALPHA, power: float = 0.8
 ) -> float:
@@ -143,3 +145,13 @@ def detectable_difference(
         enough = float(np.mean(sign_flip(noise + middle) <= level)) >= power
         low, high = (low, middle) if enough else (middle, high)
     return high
+
+
+def seeds_to_show(difference: float, sd: float, pairs: int = 1) -> int | None:
+    """Seeds that show a true difference of that size with 80 % power; None beyond MOST_SEEDS."""
+    if difference == 0:
+        return None
+    effect = abs(difference) / sd if sd else math.inf
+    possible = range(seeds_needed(pairs), MOST_SEEDS + 1)
+    place = bisect_left(possible, -effect, key=lambda n: -detectable_difference(n, pairs))
+    return possible[place] if place < len(possible) else None

@@ -201,6 +201,10 @@ class Comparison(_Frozen):
     p: float
     p_holm: float
     verdict: Verdict
+    seeds: Annotated[
+        int | None,
+        Field(description="that would show a true difference of this size; None beyond 1,000"),
+    ] = None
 
 
 class Fact(_Frozen):

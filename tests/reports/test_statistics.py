@@ -70,6 +70,24 @@ def test_sign_flip_is_its_definition(differences):
     assert statistics.sign_flip(differences) == pytest.approx(expected)
 
 
+@given(st.floats(0.05, 5), st.sampled_from([1, 3, 10, 45]))
+def test_seeds_to_show_is_the_first_number_that_detects(effect, pairs):
+    found = statistics.seeds_to_show(-2 * effect, 2.0, pairs)
+    if found is None:
+        assert statistics.detectable_difference(1_000, pairs) > effect
+    else:
+        assert statistics.detectable_difference(found, pairs) <= effect
+        assert found >= statistics.seeds_needed(pairs)
+        if found > statistics.seeds_needed(pairs):
+            assert statistics.detectable_difference(found - 1, pairs) > effect
+
+
+def test_seeds_to_show_at_the_ends():
+    assert statistics.seeds_to_show(0.0, 1.0) is None
+    assert statistics.seeds_to_show(1e-9, 1.0) is None
+    assert statistics.seeds_to_show(0.1, 0.0, 10) == statistics.seeds_needed(10)
+
+
 @pytest.mark.parametrize("n", [3, 6, 9, 12])
 def test_sign_flip_agrees_with_scipy(n):
     differences = np.random.default_rng(n).normal(0.5, 1, (3, n))
