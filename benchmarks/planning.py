@@ -39,7 +39,7 @@ def fill(store: Store, page: Path) -> None:
     """Put a finished record of every run into the store, each with a curve of 30 epochs."""
     store.prepare()
     for number, run in enumerate(load(str(page)).runs()):
-        accuracy = 0.9 + number % 97 / 1000
+        metrics = {"accuracy": 0.9 + number % 97 / 1000}
         record = Record(
             key=run.key,
             attempt=1,
@@ -47,10 +47,10 @@ def fill(store: Store, page: Path) -> None:
             spec=run.spec,
             started="2026-01-01T00:00:00.000+00:00",
             ended="2026-01-01T00:00:09.000+00:00",
-            metrics={"accuracy": accuracy, "loss": 1 - accuracy},
+            metrics=metrics,
             scored=359,
             curve=[
-                Epoch(epoch=e, step=16 * e, train_loss=1 / e, val_loss=1 / e, metrics={"accuracy": accuracy})
+                Epoch(epoch=e, step=16 * e, train_loss=1 / e, val_loss=1 / e, metrics=metrics)
                 for e in range(1, 31)
             ],
             cost=Cost(
