@@ -23,6 +23,7 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
                     title=f"Learning curves, {dataset}",
                     caption=(
                         f"Validation {shown} by epoch: mean over seeds; the band spans all seeds."
+                        " A start far off the rest is left out."
                     ),
                     alt=f"Lines of validation {shown} against epoch, one for each entry.",
                 )

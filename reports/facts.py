@@ -36,7 +36,7 @@ def facts(request: Request, runs: Sequence[Run]) -> list[Fact]:
         ("Code", _code(records)),
         *_environments(request, records),
     ]
-    return [Fact(label=label, text=text) for label, text in lines if text]
+    return [Fact(label=label[:1].upper() + label[1:], text=text) for label, text in lines if text]
 
 
 def _runs(runs: Sequence[Run]) -> str:

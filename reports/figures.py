@@ -19,6 +19,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
 from bench.record import Epoch
 from reports.across import critical_difference
+from reports.statistics import Floats
 from reports.table import Column, Report, Row, Run
 from reports.text import shorten, spread
 
@@ -106,6 +107,7 @@ def _measured(report: Report) -> list[Row]:
 def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
     metric = column.metric or ""
+    bands: list[Floats] = []
     for place, row in enumerate(_measured(report)):
         by_epoch = [
             {point.epoch: point.metrics[metric] for point in curve if metric in point.metrics}
@@ -129,13 +131,26 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
             # Few markers, and not at the same epochs, so that they don't hide each other.
             markevery=(place % 3 if len(epochs) > 6 else 0, max(1, len(epochs) // 6)),
         )
+        bands.append(values[:, len(epochs) // 4 :])
         axes.fill_between(
             epochs, values.min(axis=0), values.max(axis=0), alpha=0.15, color=colour, linewidth=0
         )
+    _leave_out_start(axes, bands)
     axes.set_xlabel("epoch")
     axes.set_ylabel(f"validation {_label(column)}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(axes)
+
+
+def _leave_out_start(axes: Axes, bands: Sequence[Floats]) -> None:
+    """Show what the curves do after the first quarter, where the start would dwarf it."""
+    if not bands:
+        return
+    low, high = min(map(np.min, bands)), max(map(np.max, bands))
+    bottom, top = axes.get_ylim()
+    if 0 < high - low < 0.5 * (top - bottom):
+        margin = 0.05 * (high - low)
+        axes.set_ylim(low - margin, high + margin)
 
 
 def _size(axes: Axes, report: Report, column: Column) -> None:

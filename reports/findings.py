@@ -10,6 +10,8 @@ from reports.text import joined, p_value
 def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str]:
     """Sentences to stand above the table: the claims, or why there are none."""
     found = [*_incomplete(samples), *_miscounted(samples)]
+    if not any(sample.done for sample in samples.values()):
+        return found
     if len(request.entries) < 2:
         return [*found, "One entry alone: there is nothing to compare."]
     silent = {d: r for d, r in rankings.columns.items() if not r.possible}

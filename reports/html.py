@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from markupsafe import Markup, escape
 
@@ -102,12 +103,13 @@ def _origin(run: Run) -> Markup:
     name = Markup("<code>{}</code>").format(run.folder or run.key)
     if not (record := run.record):
         return name
-    spec = record.spec
+    spec, command = record.spec, record.provenance.command
     facts = {
         "Key": f"{record.key}, attempt {record.attempt}",
         "Model": " ".join([spec.model.name, *(f"{k}={v}" for k, v in spec.model.args.items())]),
         "Time": f"{record.started} to {record.ended}",
-        "Command": " ".join(record.provenance.command),
+        # Without the folders of the machine it ran on.
+        "Command": " ".join([Path(word).name for word in command[:1]] + command[1:]),
         "Device": f"{record.provenance.devices} × {record.provenance.device}",
         "Metrics": ", ".join(f"{k} {v:.6g}" for k, v in sorted(record.metrics.items())),
         "Scored": f"{record.scored:,} test examples" if record.scored else "",

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import stats
@@ -145,6 +145,7 @@ def test_ranks_claim_nothing_where_there_is_no_difference_or_the_mean_leans_the_
     assert statistics.paired_test(np.array([np.zeros(20), outlier]))[1].tolist() == [1.0, 1.0]
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40).map(np.array))
 def test_holm_agrees_with_statsmodels(p):
     assert statistics.holm(p) == pytest.approx(multipletests(p, method="holm")[1])
