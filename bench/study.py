@@ -15,6 +15,7 @@ from bench import page as pages
 from bench.errors import UserError, nearest
 from bench.page import Location
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
+from data.catalogue import DataSet
 from models.errors import ModelError
 
 SCALES = ("smoke", "small", "full")
@@ -184,35 +185,42 @@ def _check(study: Study, where: Where) -> Study:
             raise UserError(f"{where(('data', i))}: unknown data set {name!r}{hint}")
     entries = {}
     for label, entry in study.entries.items():
-        at: Location = ("entries", label)
-        try:
-            variant = models.catalogue.find(entry.model)
-        except ModelError as error:
-            raise UserError(f"{where((*at, 'model'))}: {error}") from None
-        for name in study.data:
-            dataset = known[name]
-            if variant.kind != dataset.kind:
-                raise UserError(
-                    f"{where((*at, 'model'))}: {entry.model} reads {variant.kind}s, "
-                    f"but {name} is a data set of {dataset.kind}s"
-                )
-            for argument in dataset.facts().keys() & entry.args.keys():
-                raise UserError(
-                    f"{where((*at, 'args', argument))}: {argument!r} comes from the data set"
-                )
-        args = {}
-        for name, value in entry.args.items():
-            try:
-                args |= models.catalogue.check_arguments(variant, {name: value})
-            except ModelError as error:
-                raise UserError(f"{where((*at, 'args', name))}: {error}") from None
+        inside = _below(where, "entries", label)
         try:
             study.recipe_of(label)
         except ValidationError as error:
-            located = _explain(error, Recipe, lambda loc, at=at: where((*at, "recipe", *loc)))
-            raise UserError(located) from None
+            raise UserError(_explain(error, Recipe, _below(inside, "recipe"))) from None
+        args = _check_model(entry, [known[name] for name in study.data], inside)
         entries[label] = entry.model_copy(update={"args": args})
     return study.model_copy(update={"entries": entries})
+
+
+def _below(where: Where, *prefix: str) -> Where:
+    """The same places, told from inside a part of the page."""
+    return lambda at: where((*prefix, *at))
+
+
+def _check_model(entry: Entry, datasets: list[DataSet], inside: Where) -> dict[str, Scalar]:
+    """An entry's arguments without those at their default, if the model takes them and the data."""
+    try:
+        variant = models.catalogue.find(entry.model)
+    except ModelError as error:
+        raise UserError(f"{inside(('model',))}: {error}") from None
+    for dataset in datasets:
+        if variant.kind != dataset.kind:
+            raise UserError(
+                f"{inside(('model',))}: {entry.model} reads {variant.kind}s, "
+                f"but {dataset.name} is a data set of {dataset.kind}s"
+            )
+        for name in dataset.facts().keys() & entry.args.keys():
+            raise UserError(f"{inside(('args', name))}: {name!r} comes from the data set")
+    args: dict[str, Scalar] = {}
+    for name, value in entry.args.items():
+        try:
+            args |= models.catalogue.check_arguments(variant, {name: value})
+        except ModelError as error:
+            raise UserError(f"{inside(('args', name))}: {error}") from None
+    return args
 
 
 def _explain(error: ValidationError, schema: type[BaseModel], where: Where) -> str:

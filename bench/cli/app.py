@@ -53,7 +53,7 @@ def _options(
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code; a user's mistake is one line."""
-    # With ten thousand records alive, each full collection would walk them all: five times the time.
+    # Each full collection would walk all records that are alive: with ten thousand, for seconds.
     gc.set_threshold(100_000, 50, 1000)
     try:
         code = app(arguments, prog_name="bench", standalone_mode=False)

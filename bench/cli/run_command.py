@@ -78,10 +78,10 @@ def show_report(console: "Console", store: "Store", plan: "Plan", settings: list
     console.print(f"\nreport: {target}/report.html (.md .tex .csv .json)", soft_wrap=True)
     left = len(plan.runs) - plan.counts()["done"]
     if left:
+        are = "is" if left == 1 else "are"
         console.print(
-            f"{left} of {len(plan.runs)} runs {'is' if left == 1 else 'are'} not done: bench status "
-            f"{plan.study.name} says why; the same command tries what was lost again, "
-            "--retry-failed all"
+            f"{left} of {len(plan.runs)} runs {are} not done: bench status {plan.study.name} says "
+            "why; the same command tries what was lost again, --retry-failed all"
         )
     return RUNS_FAILED if left else 0
 
