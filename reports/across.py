@@ -47,7 +47,7 @@ def table(request: Request, collected: samples.Samples) -> Table | None:
             found = scores[entry.label]
             low, high = interval(found, resamples)
             middle = Cell(
-                value=interquartile_mean(np.concatenate(found)[None])[0],
+                value=float(interquartile_mean(np.concatenate(found)[None])[0]),
                 low=low,
                 high=high,
                 n=sum(map(len, found)),

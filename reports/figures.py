@@ -25,6 +25,8 @@ from reports.text import shorten, spread
 
 # Text and axes are drawn in this ink, which a page may replace by its own colour.
 INK = "#1f2328"
+# A file stands on paper of its own, for readers with a dark page.
+PAPER = "#ffffff"
 # Okabe and Ito's palette without yellow, which is too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
 LINES = ("-", "--", "-.", ":", (0, (8, 2, 2, 2, 2, 2)), (0, (3, 1, 1, 1, 1, 1)))
@@ -95,8 +97,7 @@ def files(
 
 def _save(canvas: Canvas, kind: str) -> bytes:
     file = io.BytesIO()
-    paper = "none" if kind == "svg" else "white"
-    canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=paper)
+    canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
     return file.getvalue()
 
 

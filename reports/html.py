@@ -8,7 +8,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from reports import pages
-from reports.figures import INK
+from reports.figures import INK, PAPER
 from reports.table import Cell, Column, Report, Row, Run, Table
 from reports.text import parts
 
@@ -74,7 +74,7 @@ def inline(svg: str, alt: str, name: str) -> Markup:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = svg.replace("url(#", f"url(#{name}-").replace('href="#', f'href="#{name}-')
-    svg = svg.replace(INK, "currentColor")
+    svg = svg.replace(INK, "currentColor").replace(f"fill: {PAPER}", "fill: none")
     svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1))

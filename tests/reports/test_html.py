@@ -64,6 +64,18 @@ def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
     assert "default-src 'none'" in page
 
 
+def test_figures_take_the_ink_of_the_page_and_leave_its_paper(quickstart):
+    request, runs = quickstart(2)
+    report = build(request, runs)
+    for _, content in figures.files(report, runs, kinds=["svg"]):
+        drawn = html.inline(content.decode(), 'a "line"', "x")
+        assert figures.INK in content.decode()
+        assert figures.PAPER in content.decode()
+        assert figures.INK not in drawn
+        assert figures.PAPER not in drawn
+        assert 'aria-label="a &#34;line&#34;"' in drawn
+
+
 def test_every_id_is_alone_and_every_link_leads_somewhere(page):
     parsed = Page(page)
     assert len(parsed.ids) == len(set(parsed.ids))
