@@ -113,6 +113,7 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
         by_epoch = [
             {point.epoch: point.metrics[metric] for point in curve if metric in point.metrics}
             for curve in curves[column.dataset or "", row.label]
+            if curve
         ]
         epochs = sorted(set.intersection(*map(set, by_epoch))) if by_epoch else []
         if not epochs:
@@ -147,7 +148,7 @@ def _leave_out_start(axes: Axes, bands: Sequence[Floats]) -> None:
     """Show what the curves do after the first quarter, where the start would dwarf it."""
     if not bands:
         return
-    low, high = min(map(np.min, bands)), max(map(np.max, bands))
+    low, high = min(map(np.nanmin, bands)), max(map(np.nanmax, bands))
     bottom, top = axes.get_ylim()
     if 0 < high - low < 0.5 * (top - bottom):
         margin = 0.05 * (high - low)

@@ -44,6 +44,8 @@ def _verdict(request: Request, dataset: str, ranking: Ranking, pairs: int) -> st
         p = p_value(worst) if len(beaten) == 1 else p_value(worst).replace("=", "≤")
         said += f"is better than {joined(beaten)} ({_test(ranking, pairs)}: {p})"
         said += f", and can't be told from {joined(tied, 'or')}." if tied else "."
+    elif not tied:
+        said += "has nobody to be compared with."
     else:
         said += (
             f"has the best mean, but can't be told from {joined(tied, 'or')}"

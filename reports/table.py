@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from bench.record import Environment, Record
 from bench.spec import Recipe, Scalar
 
+# Raise it when a report of the same inputs comes out different: older ones are then made anew.
 REPORT_VERSION = 1
 
 State = Literal["done", "missing", "stale", "failed", "running"]
@@ -81,9 +82,10 @@ class Request(_Frozen):
     title: str
     question: str = ""
     command: Annotated[str, Field(description="what reproduces the report")] = ""
-    entries: list[Entry]
+    entries: Annotated[list[Entry], Field(min_length=1)]
     metrics: Annotated[
-        dict[str, list[str]], Field(description="by data set; the first is primary, and ranked")
+        dict[str, Annotated[list[str], Field(min_length=1)]],
+        Field(min_length=1, description="by data set; the first is primary, and ranked"),
     ]
     averages: Annotated[
         dict[str, list[str]],

@@ -36,12 +36,6 @@ def parts(cell: Cell, column: Column) -> tuple[str, str]:
     return value, "" if half is None else f"{half * column.scale:,.{column.decimals}f}"
 
 
-def plain(cell: Cell, column: Column) -> str:
-    """The cell as one piece of text."""
-    value, half = parts(cell, column)
-    return f"{value} ± {half}" if half else value
-
-
 def heading(column: Column) -> str:
     """What the column holds, with its unit and which way is better."""
     arrow = {True: " ↑", False: " ↓", None: ""}[column.higher_is_better]

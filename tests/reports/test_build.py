@@ -248,3 +248,11 @@ def test_reading_and_printing_a_report_needs_nothing_heavy():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
+
+
+def test_a_leader_without_common_seeds_claims_nothing(make):
+    request, runs = make.study(make.scores({"a": 0.9, "b": 0.8}, 16))
+    apart = [run for run in runs if (run.entry == "a") == (run.seed < 9) or run.seed in (7, 8)]
+    report = build(request, apart)
+    assert "On digits (accuracy) a has nobody to be compared with." in report.findings[-1]
+    assert "Not ranked: b (too few seeds in common with a)." in report.findings[-1]
