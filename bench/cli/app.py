@@ -8,19 +8,18 @@ from typing import Annotated
 import typer
 
 import bench
-from bench.cli import describe, listing, plan, report, run_command, status
+from bench.cli import check_model, describe, listing, plan, report, run_command, status
 from bench.errors import UserError
 
 EXIT_CODES = """\
 Exit codes: 0 all is well; 1 the machine or bench itself failed; 2 wrong input, nothing was
-written; 3 at least one run failed, the others are done; 130 stopped by Ctrl-C (the same command
-goes on)."""
+written; 3 at least one run or check failed, the others are done; 130 stopped by Ctrl-C (the same
+command goes on)."""
 
 app = typer.Typer(
     name="bench",
     help="Compare neural architectures fairly, and leave evidence.",
     epilog=EXIT_CODES,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -31,6 +30,7 @@ app.command("plan")(plan.plan_command)
 app.command("run")(run_command.run_command)
 app.command("status")(status.status_command)
 app.command("report")(report.report_command)
+app.command("check-model")(check_model.check_model_command)
 
 #: Click's own usage errors, which typer brings along; `typer.BadParameter` is one of them.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -56,13 +56,13 @@ def run(arguments: list[str] | None = None) -> int:
     # Each full collection would walk all records that are alive: with ten thousand, for seconds.
     gc.set_threshold(100_000, 50, 1000)
     try:
-        code = app(arguments, prog_name="bench", standalone_mode=False)
+        given = sys.argv[1:] if arguments is None else arguments
+        code = app(given or ["--help"], prog_name="bench", standalone_mode=False)
     except UserError as error:
         return _complain(str(error), 2)
     except _UsageError as error:
         text = getattr(error, "format_message", error.__str__)()
-        # `bench` alone prints its help, which is the message.
-        return _complain(_one_line(text), 2) if text else 2
+        return _complain(" ".join(text.split()), 2)
     except KeyboardInterrupt:
         return _complain("stopped", 130)
     except BrokenPipeError:
@@ -78,7 +78,3 @@ def run(arguments: list[str] | None = None) -> int:
 def _complain(message: str, code: int) -> int:
     typer.echo(f"bench: {message}", err=True)
     return code
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.options import Format, OutputFormat, echo_json
+from bench.cli.options import echo_json
+from bench.errors import UserError
 
 
 class Kind(StrEnum):
@@ -16,13 +17,32 @@ class Kind(StrEnum):
     DATA = "data"
 
 
+class ListFormat(StrEnum):
+    """How a list is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
 def list_command(
     kind: Annotated[Kind | None, typer.Argument(help="Only these; all by default.")] = None,
-    output: OutputFormat = Format.TABLE,
+    output: Annotated[
+        ListFormat, typer.Option("--format", help="How to print it; markdown is for models.")
+    ] = ListFormat.TABLE,
 ) -> None:
     """List studies, models and data sets."""
+    if output is ListFormat.MARKDOWN:
+        import models.catalogue
+
+        if kind is not Kind.MODELS:
+            raise UserError(
+                "only models have a Markdown table: bench list models --format markdown"
+            )
+        typer.echo(models.catalogue.markdown_table(), nl=False)
+        return
     rows = {k: _ROWS[k]() for k in Kind if kind in (None, k)}
-    if output is Format.JSON:
+    if output is ListFormat.JSON:
         plain = [row if kind else {"kind": k.value, **row} for k in rows for row in rows[k]]
         echo_json(plain)
         return

@@ -64,6 +64,12 @@ def run_command(
             console.print(f"stopped: {done} of {len(plan.runs)} runs are done and kept; go on with")
             console.print(f"  {_again(name, scale, settings, store)}", markup=False, soft_wrap=True)
             return INTERRUPTED
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{error.strerror}; finished runs are kept, the same command goes on",
+                str(store),
+            ) from None
         plan = make_plan(study, opened)
     return show_report(console, opened, plan, settings or [])
 

@@ -63,7 +63,30 @@ def test_tables_fit_80_columns(capsys, monkeypatch: pytest.MonkeyPatch, kind: st
     assert max(map(len, lines)) <= 80
 
 
+def test_bare_bench_is_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    assert "Usage: bench" in capsys.readouterr().out
+    done = subprocess.run([sys.executable, "-m", "bench", "--version"], capture_output=True)
+    assert done.returncode == 0
+
+
+def test_the_models_have_a_markdown_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "models", "--format", "markdown"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == 2 + len(models.catalogue.entries())
+    assert run(["list", "data", "--format", "markdown"]) == 2
+
+
+@pytest.mark.slow
+def test_check_model_tells_good_from_bad(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check-model", "mlp"]) == 0
+    assert "mlp keeps the contract" in capsys.readouterr().out
+    assert run(["check-model", "tests.bench.misbehaving:raises"]) == 3
+    assert "breaks it in" in capsys.readouterr().out
+
+
 MISTAKES = [
+    (["check-model", "mixr"], "there is no model 'mixr'"),
     (["run", "quickstrat"], "unknown study 'quickstrat'; did you mean 'quickstart'?"),
     (["run", "quickstart", "--scale", "smok"], "no scale 'smok'; did you mean 'smoke'?"),
     (["run", "quickstart", "--set", "recipe.epoch=1"], "did you mean 'epochs'?"),

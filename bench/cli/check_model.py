@@ -1,0 +1,48 @@
+"""`bench check-model`: does a model keep the harness's contract?"""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import Format, OutputFormat, echo_json
+
+CHECKS_FAILED = 3
+
+
+def check_model_command(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A model's name, or module:function of yours.")
+    ],
+    output: OutputFormat = Format.TABLE,
+) -> int:
+    """Check a model of your own on a CPU, in about a minute: shapes, gradients, state and more."""
+    import models.catalogue
+    from bench.errors import UserError
+    from models.errors import ModelError
+
+    try:
+        # Torch-free, so that a wrong name is answered at once.
+        models.catalogue.find(name)
+    except ModelError as error:
+        raise UserError(str(error)) from None
+    from models.check import check
+
+    results = check(name)
+    failed = sum(result.status == "failed" for result in results)
+    if output is Format.JSON:
+        echo_json(asdict(result) for result in results)
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        styles = {"passed": "green", "failed": "red", "skipped": "yellow"}
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for result in results:
+            state = f"[{styles[result.status]}]{result.status}[/]"
+            table.add_row(state, result.name, result.detail)
+        console = Console(highlight=False)
+        console.print(table)
+        verdict = "keeps the contract" if not failed else f"breaks it in {failed} of {len(results)}"
+        console.print(f"\n{name} {verdict}")
+    return CHECKS_FAILED if failed else 0

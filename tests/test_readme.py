@@ -1,0 +1,44 @@
+"""README says what is true: its commands are CI's, its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bench.cli.app import app
+from bench.study import Study
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_ci_calls_the_test_command_word_for_word() -> None:
+    install, test = re.findall(r"^python3 -m venv .*$", README, flags=re.MULTILINE)[:2]
+    assert install.endswith("bench run quickstart")
+    assert test in (ROOT / ".ci/run").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in t]
+    assert all((ROOT / target).exists() for target in targets)
+
+
+def test_every_command_is_listed() -> None:
+    named = set(re.findall(r"^\| `bench ([a-z-]+)", README, flags=re.MULTILINE))
+    assert named == {command.name for command in app.registered_commands}
+
+
+def test_the_page_in_it_is_a_study() -> None:
+    block = re.search(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    assert block is not None
+    page = yaml.safe_load(block[1])
+    assert set(page) - {"scales"} <= set(Study.model_fields)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*.*")), ids=lambda path: path.name)
+def test_no_registry_and_no_machine_is_named(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"index-url|find-links|pypi\.org|/opt/|/root/|/work/", text)
