@@ -63,7 +63,12 @@ def table(request: Request, main: Table) -> Table | None:
     ]
     if not pairs:
         return None
-    places = [place for place, column in enumerate(main.columns) if column.kind == "interval"]
+    ids = {name for _, theirs in pairs for name in theirs.cells}
+    places = [
+        place
+        for place, column in enumerate(main.columns)
+        if column.kind == "interval" and column.id in ids
+    ]
     measured = {row.label: row for row in main.rows if row.source == "measured"}
     found = [
         Row(

@@ -121,12 +121,14 @@ def _siunitx(number: str) -> str:
 def _setting(column: Column, cells: Sequence[Cell]) -> Markup:
     """The S column's options: room for its widest number, uncertainty and notes."""
     shown = [[_siunitx(part) for part in parts(cell, column)] for cell in cells]
-    numbers = [value for value, _ in shown if re.fullmatch(r"-?[\d.]+", value)]
+    numbers = [value for value, _ in shown if re.fullmatch(r"[-+]?[\d.]+", value)]
     halves = [half for _, half in shown if half]
-    whole = max((len(number.partition(".")[0]) for number in numbers), default=1)
-    room = f"{whole}.{column.decimals}" if column.decimals else f"{whole}"
+    whole = max((len(number.lstrip("-+").partition(".")[0]) for number in numbers), default=1)
+    signs = column.signed or any(number.startswith("-") for number in numbers)
+    room = "-" * signs + (f"{whole}.{column.decimals}" if column.decimals else f"{whole}")
     if halves:
         room += f" +- {max(len(half.partition('.')[0]) for half in halves)}.{column.decimals}"
     marks = max((",".join(cell.notes) for cell in cells), key=len, default="")
     post = rf", table-space-text-post=\textsuperscript{{{marks}}}" if marks else ""
-    return Markup(f"table-format={room}{post}")
+    plus = ", print-implicit-plus" if column.signed else ""
+    return Markup(f"table-format={room}{plus}{post}")

@@ -9,6 +9,8 @@ from reports import pages
 from reports.table import Cell, Column, Report, Run
 from reports.text import parts
 
+SPACE = "\u00a0"  # one that does not break the line
+
 
 def escape(text: str) -> str:
     """Any text as literal text on one line, also inside a table's cell."""
@@ -27,6 +29,6 @@ def _cell(cell: Cell, column: Column) -> Markup:
     if cell.value is None and cell.state:
         value = f"*{value}*"
     text = f"**{value}**" if cell.best else value
-    text += f" ± {half}" if half else ""
+    text += f"{SPACE}±{SPACE}{half}" if half else ""
     text += f"<sup>{','.join(cell.notes)}</sup>" if cell.notes else ""
     return Markup(text)

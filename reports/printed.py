@@ -93,7 +93,7 @@ def rows(name: str, columns: Mapping[str, str]) -> list[Published]:
     """Rows to stand beside ours: `columns` maps printed columns to a report's column ids.
 
     A report's column ids are `<data set>/<metric>` and `parameters`. Rows that print nothing in
-    any of the columns are left out.
+    any of the columns but `parameters` are left out.
     """
     table = load(name)
     unknown = columns.keys() - set(table.columns)
@@ -118,5 +118,5 @@ def rows(name: str, columns: Mapping[str, str]) -> list[Published]:
             },
         )
         for row in table.rows
-        if columns.keys() & row.values.keys()
+        if any(printed in row.values for printed, ours in columns.items() if ours != "parameters")
     ]

@@ -62,7 +62,7 @@ def test_the_page_has_every_row_and_number(rough):
     rows = {row[0]: row for row in page.rows[:9] if row}
     hostile = rows[request.entries[0].label]
     assert len(hostile) == len(report.tables[0].columns) + 1 == 9
-    assert re.fullmatch(r"\d\d\.\d\d ± \d\.\d\d", hostile[1])
+    assert re.fullmatch(r"\d\d\.\d\d\s±\s\d\.\d\d", hostile[1])
     assert rows["ResNet-152"][2] == "divergedb"
     assert {row[1] for row in page.rows if row[0] == "R&D <b>100%</b>"} >= {
         entry.label for entry in request.entries
@@ -76,5 +76,5 @@ def test_the_tie_group_is_bold(make):
     request, runs = make.study(make.scores({"a": 0.8, "b": 0.95}, 9))
     report = build(request, runs)
     text = markdown.render(report, runs)
-    assert re.search(r"\| b \| \*\*95\.\d\d\*\* ± ", text)
+    assert re.search(r"\| b \| \*\*95\.\d\d\*\*\s±\s", text)
     assert not re.search(r"\| a \| \*\*", text)
