@@ -55,7 +55,7 @@ def _groups(table: Table) -> list[tuple[str, list[Row]]]:
 
 
 def _asset(name: str) -> Markup:
-    return Markup((pages.TEMPLATES / name).read_text())
+    return Markup((pages.TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def _cell(cell: Cell, column: Column) -> Markup:

@@ -127,6 +127,13 @@ def test_all_files_are_written_and_the_report_can_be_read_back(quickstart, tmp_p
     assert Report.model_validate_json((tmp_path / "report.json").read_text()) == report
 
 
+def test_the_same_report_gives_the_same_files(quickstart, tmp_path):
+    request, runs = quickstart(2)
+    first = write.write(build(request, runs), runs, tmp_path / "a")
+    second = write.write(build(request, runs[::-1]), runs[::-1], tmp_path / "b")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
 def test_only_what_was_asked_for_is_written(quickstart, tmp_path):
     request, runs = quickstart(2)
     paths = write.write(build(request, runs), runs, tmp_path, formats=["csv", "json"])
