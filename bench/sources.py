@@ -13,7 +13,8 @@ from pathlib import Path
 
 import data.catalogue
 import models.catalogue
-from bench.spec import RunSpec
+from bench.spec import DataSpec, RunSpec
+from data.dataset import DataSet
 
 #: What trains every model on every data set.
 _TRAINING = "bench.training"
@@ -22,6 +23,12 @@ _ROOMS = ("data", "models")
 #: Modules that find, describe or check things, but compute nothing of a run.
 _INDEXES = {
     "data.catalogue",
+    "data.errors",
+    "data.known_images",
+    "data.known_text",
+    "data.known_vtab",
+    "data.locations",
+    "data.repository",
     "models.catalogue",
     "models.check",
     "models.errors",
@@ -30,16 +37,37 @@ _INDEXES = {
 
 
 def of_run(spec: RunSpec) -> Mapping[str, str]:
-    """The sources behind a run, as they are now."""
-    dataset = data.catalogue.entries()[spec.data.name]
-    return behind(models.catalogue.find(spec.model.name).module, dataset.module)
+    """The sources behind a run, as they are now, and what the catalogue says of its data."""
+    dataset = dataset_of(spec.data)
+    modules = behind(
+        models.catalogue.find(spec.model.name).module, dataset.module, task_module(dataset)
+    )
+    facts = repr(sorted(dataset.what_counts().items())).encode()
+    return {
+        **modules,
+        f"data/catalogue.py:{dataset.name}": hashlib.sha256(facts).hexdigest()[:12],
+    }
+
+
+def dataset_of(spec: DataSpec) -> DataSet:
+    """The catalogue's entry with the settings of a run."""
+    return data.catalogue.find(
+        spec.name, image_size=spec.image_size, length=spec.length, tokenizer=spec.tokenizer
+    )
+
+
+def task_module(dataset: DataSet) -> str:
+    """The module of the LightningModule that trains on a data set."""
+    return f"models.tasks.{dataset.task.replace('-', '_')}"
 
 
 @cache
-def behind(model_module: str, data_module: str) -> Mapping[str, str]:
+def behind(
+    model_module: str, data_module: str, task_module: str = "models.tasks.classify"
+) -> Mapping[str, str]:
     """The digest of every file of ours behind a run, by path such as `models/mixer.py`."""
     found: dict[str, str] = {}
-    waiting = [_TRAINING, model_module, data_module]
+    waiting = [_TRAINING, model_module, data_module, task_module]
     while waiting:
         name, path = _file(waiting.pop())
         if path is not None and name not in found:

@@ -42,6 +42,14 @@ class Recipe(Settings):
     warmup: Annotated[float, Field(ge=0, le=1, description="fraction of all steps")] = 0.0
     clip_norm: Annotated[float, Field(gt=0)] | None = None
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    crop: Annotated[int, Field(ge=0, description="of images padded by so many pixels")] = 0
+    flip: Annotated[bool, Field(description="images left to right, half of them")] = False
+    resized_crop: Annotated[float, Field(ge=0, le=1, description="least part; large images")] = 0.0
+    randaugment: Annotated[int, Field(ge=0, le=30, description="magnitude of 30; 2 steps")] = 0
+    erasing: Annotated[float, Field(ge=0, le=1, description="probability")] = 0.0
+    mixup: Annotated[float, Field(ge=0, description="alpha")] = 0.0
+    cutmix: Annotated[float, Field(ge=0, description="alpha; with mixup, either")] = 0.0
+    whole_words: Annotated[bool, Field(description="mask the tokens of a word together")] = False
     precision: Precision = "fp32"
 
 
@@ -53,9 +61,15 @@ class ModelSpec(Settings):
 
 
 class DataSpec(Settings):
-    """A data set of the catalogue."""
+    """A data set of the catalogue, and those of its settings that differ from it."""
 
     name: str
+    image_size: Annotated[int, Field(ge=4, description="pixels of a side")] | None = None
+    length: Annotated[int, Field(ge=8, description="tokens, longer texts are cut")] | None = None
+    tokenizer: Annotated[str, Field(description="bert-uncased, train:N, a repository")] | None = (
+        None
+    )
+    sample: Annotated[bool, Field(description="a part of it will do; the record counts")] = False
 
 
 class RunSpec(Settings):

@@ -84,7 +84,7 @@ class Store:
         """Read the newest attempt of each of these keys, or of all."""
         wanted = None if keys is None else set(keys)
         newest: dict[str, int] = {}
-        for key, number in self._attempts():
+        for key, number in self.attempts():
             if wanted is None or key in wanted:
                 newest[key] = max(number, newest.get(key, 0))
         return {key: self._read(key, number) for key, number in newest.items()}
@@ -147,7 +147,8 @@ class Store:
         except (OSError, ValidationError):
             return None
 
-    def _attempts(self) -> Iterator[tuple[str, int]]:
+    def attempts(self) -> Iterator[tuple[str, int]]:
+        """Every attempt's key and number, unread."""
         try:
             names = os.listdir(self.runs)  # noqa: PTH208 - names are all that is needed
         except FileNotFoundError:

@@ -1,12 +1,13 @@
 """One run inside its own process: data, model, Lightning, and what came out."""
 
+import importlib
 import math
 import random
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pytorch_lightning as pl
@@ -14,17 +15,23 @@ import torch
 from pytorch_lightning.utilities import disable_possible_user_warnings
 
 from bench.record import DataFacts, Epoch
+from bench.sources import dataset_of, task_module
 from bench.spec import Recipe, RunSpec
-from data.images import ImageData
+from data.dataset import DataSet
+from data.errors import DataError
 from models import registry
-from models.tasks.classify import Classify
 from models.tasks.optimisation import Optimisation
+from models.tasks.task import Task
 
 _PRECISION: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
     "fp32": "32-true",
     "bf16": "bf16-mixed",
     "fp16": "16-mixed",
 }
+
+#: Imported once, in the fork server; not by statements, since not every run depends on them.
+for _module in ("data.images", "data.text", "models.tasks.classify"):
+    importlib.import_module(_module)
 
 
 class Diverged(ArithmeticError):
@@ -33,6 +40,23 @@ class Diverged(ArithmeticError):
 
 class DataProblem(Exception):
     """The data could not be loaded or is not what the catalogue promises."""
+
+
+class DataModule(Protocol):
+    """What every data module offers beyond Lightning's own."""
+
+    entry: DataSet
+    fingerprint: str
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of examples of each split."""
+
+    def setup(self, stage: str | None = None) -> None:
+        """Load the data."""
+
+    def facts(self) -> dict[str, int]:
+        """The model arguments that the data decides."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +92,7 @@ class Reporter(pl.Callback):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Add a point to the curve."""
-        assert isinstance(pl_module, Classify)
+        assert isinstance(pl_module, Task)
         results = pl_module.epoch_results()
         epoch = Epoch(
             epoch=trainer.current_epoch + 1,
@@ -87,13 +111,9 @@ def train(spec: RunSpec, *, device: str, tell: Callable[[Epoch], None]) -> Outco
     """Train as the spec says, then score the test split once."""
     _quieten()
     seed_everything(spec.seed)
-    data = _load(spec)
-    model = registry.create(spec.model.name, **data.entry.facts(), **spec.model.args)
-    task = Classify(
-        model,
-        label_smoothing=spec.recipe.label_smoothing,
-        optimisation=optimisation(spec.recipe),
-    )
+    data = load(spec)
+    model = registry.create(spec.model.name, **data.facts(), **spec.model.args)
+    task = make_task(model, data.entry, spec.recipe)
     reporter = Reporter(tell)
     trainer = pl.Trainer(
         accelerator="gpu" if device == "cuda" else device,
@@ -112,19 +132,26 @@ def train(spec: RunSpec, *, device: str, tell: Callable[[Epoch], None]) -> Outco
         use_distributed_sampler=False,
     )
     started = time.perf_counter()
-    trainer.fit(task, datamodule=data)
+    trainer.fit(task, datamodule=data)  # type: ignore[arg-type]
     train_s = time.perf_counter() - started
-    trainer.test(task, datamodule=data, verbose=False)
+    trainer.test(task, datamodule=data, verbose=False)  # type: ignore[arg-type]
     metrics, predictions = task.test_results()
-    sizes = {name: len(images.labels) for name, images in data.splits.items()}
-    check_scored(predictions["index"], sizes["test"])
+    for name in task.tests:
+        prefix = "" if name == task.tests[0] else f"{name}_"
+        check_scored(predictions[f"{prefix}index"], data.sizes[name])
+    tested = sum(data.sizes[name] for name in task.tests)
     seen = trainer.global_step * spec.recipe.batch_size
     return Outcome(
         metrics=metrics,
-        scored=len(predictions["index"]),
+        scored=tested,
         predictions={name: value.cpu().numpy() for name, value in predictions.items()},
         curve=reporter.curve,
-        data=DataFacts(fingerprint=data.fingerprint, **sizes),
+        data=DataFacts(
+            fingerprint=data.fingerprint,
+            train=data.sizes["train"],
+            val=data.sizes["val"],
+            test=tested,
+        ),
         parameters=sum(p.numel() for p in model.parameters()),
         trainable_parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         train_s=train_s,
@@ -154,13 +181,49 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _load(spec: RunSpec) -> ImageData:
+def load(spec: RunSpec) -> DataModule:
+    """Load the data of a run with the module that its kind of data set has."""
     try:
-        data = ImageData(spec.data.name, batch_size=spec.recipe.batch_size, seed=spec.seed)
+        entry = dataset_of(spec.data)
+        _check_settings(entry, spec.recipe)
+        module = importlib.import_module(entry.module)
+        data: DataModule = module.make(
+            entry,
+            recipe=spec.recipe.model_dump(),
+            batch_size=spec.recipe.batch_size,
+            seed=spec.seed,
+            sample=spec.data.sample,
+        )
         data.setup()
     except Exception as error:
         raise DataProblem(str(error)) from error
     return data
+
+
+def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
+    """The LightningModule of a data set's task."""
+    module = importlib.import_module(task_module(entry))
+    task: Task = module.make(
+        model,
+        label_smoothing=recipe.label_smoothing,
+        optimisation=optimisation(recipe),
+        metrics=entry.metrics,
+        tests=entry.tests,
+    )
+    return task
+
+
+def _check_settings(entry: DataSet, recipe: Recipe) -> None:
+    """A setting that would do nothing is a mistake, or worse, a claim."""
+    given = recipe.model_dump(exclude_defaults=True)
+    of_images = {"crop", "flip", "resized_crop", "randaugment", "erasing", "mixup", "cutmix"}
+    useless = given.keys() & (of_images if entry.kind == "text" else {"whole_words"})
+    if entry.task != "masked-lm":
+        useless |= given.keys() & {"whole_words"}
+    if entry.task != "classify":
+        useless |= given.keys() & {"label_smoothing"}
+    if useless:
+        raise DataError(f"{entry.name}: nothing here is done with {', '.join(sorted(useless))}")
 
 
 def _quieten() -> None:

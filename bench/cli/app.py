@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 import bench
-from bench.cli import check_model, describe, listing, plan, report, run_command, status
+from bench.cli import (
+    check,
+    check_model,
+    compare,
+    describe,
+    listing,
+    plan,
+    report,
+    run_command,
+    status,
+)
 from bench.errors import UserError
 
 EXIT_CODES = """\
@@ -30,6 +40,10 @@ app.command("plan")(plan.plan_command)
 app.command("run")(run_command.run_command)
 app.command("status")(status.status_command)
 app.command("report")(report.report_command)
+app.command("compare")(compare.compare_command)
+app.command("diff")(compare.diff_command)
+app.command("check")(check.check_command)
+app.command("reproduce")(check.reproduce_command)
 app.command("check-model")(check_model.check_model_command)
 
 #: Click's own usage errors, which typer brings along; `typer.BadParameter` is one of them.

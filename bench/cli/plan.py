@@ -42,6 +42,8 @@ def plan_command(
     from rich.console import Console
     from rich.table import Table
 
+    from reports.text import spans
+
     table = Table(box=None, pad_edge=False)
     for column in ("entry", "data", "seeds", "state"):
         table.add_column(column, no_wrap=column != "entry")
@@ -54,7 +56,7 @@ def plan_command(
     place = {label: i for i, label in enumerate(study.entries)}
     ordered = sorted(plan.runs, key=lambda p: (place[p.run.entry], *alike(p)[1:]))
     for (entry, data, state, reason), group in groupby(ordered, alike):
-        seeds = ranges([planned.run.spec.seed for planned in group])
+        seeds = spans([planned.run.spec.seed for planned in group])
         table.add_row(
             entry, data, seeds, f"[{STYLES[state]}]{state}[/]" if STYLES[state] else state, reason
         )
@@ -72,17 +74,6 @@ def summary(plan: "Plan", jobs: int) -> str:
         return line
     seconds = sum(planned.expected_s for planned in to_run) / min(jobs, len(to_run))
     return f"{line}; about {duration(seconds)} for {len(to_run)} of them, {jobs} at a time"
-
-
-def ranges(numbers: list[int]) -> str:
-    """Numbers in few words: `0–3, 7`."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
 
 
 def _row(planned: "PlannedRun") -> dict[str, Any]:

@@ -13,7 +13,6 @@ import studies
 from bench import __version__
 from bench.cli.app import run
 from bench.cli.options import duration
-from bench.cli.plan import ranges
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +149,3 @@ def test_a_closed_pipe_is_no_error() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_ranges() -> None:
-    assert ranges([3, 0, 1, 7]) == "0–1, 3, 7"

@@ -127,6 +127,27 @@ def test_other_formats_read_the_same_store(finished: Path) -> None:
     assert bench("report", "small.yaml", "--format", "md", cwd=finished).returncode == 0
 
 
+def test_check_compare_diff_and_reproduce(finished: Path) -> None:
+    checked = bench("check", "small.yaml", "--format", "json", cwd=finished)
+    rules = {row["name"]: row for row in json.loads(checked.stdout)}
+    # Only the state of the checkout may be amiss.
+    assert all(row["kept"] for name, row in rules.items() if name != "revisions")
+    assert checked.returncode == (0 if rules["revisions"]["kept"] else 3)
+
+    compared = bench("compare", "small.yaml", "LeNet", "MLP", cwd=finished)
+    assert compared.stdout.startswith("digits, accuracy")
+    assert "LeNet − MLP" in compared.stdout
+    assert "undecided" in compared.stdout  # two seeds can't carry a claim
+
+    report = finished / "bench-store/reports/small-smoke"
+    assert bench("diff", str(report), str(report), cwd=finished).stdout == "nothing changed\n"
+
+    key = next(iter(Store(finished / "bench-store").scan()))
+    again = bench("reproduce", key[:12], cwd=finished)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert again.stdout == f"{key}: equal bit for bit\n"
+
+
 MISBEHAVING = """\
 title: Trouble
 question: Does one harm another?

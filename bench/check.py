@@ -1,0 +1,149 @@
+"""Rules that a study's records must keep before its table is trusted; `bench check` asks them.
+
+A rule is data: a name, the version of the rules that brought it, what it demands, and a function
+that yields each breach in words. Pure: it sees the plan, and through it the records.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from bench.plan import Plan, PlannedRun
+from bench.record import SCHEMA_VERSION, Record
+
+RULES_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One demand on a study's records."""
+
+    name: str
+    since: int
+    demands: str
+    breaches: Callable[[Plan], Iterator[str]]
+
+
+def check(plan: Plan) -> list[tuple[Rule, list[str]]]:
+    """Every rule with its breaches, none where it is kept."""
+    return [(rule, list(rule.breaches(plan))) for rule in RULES]
+
+
+def _records(plan: Plan) -> Iterator[tuple[PlannedRun, Record]]:
+    for planned in plan.runs:
+        if planned.attempt and planned.attempt.record:
+            yield planned, planned.attempt.record
+
+
+def _name(planned: PlannedRun) -> str:
+    return f"{planned.run.entry} on {planned.run.dataset}, seed {planned.run.spec.seed}"
+
+
+def _done(plan: Plan) -> Iterator[str]:
+    for planned in plan.runs:
+        if planned.state != "done":
+            yield f"{_name(planned)} is {planned.state}: {planned.reason}"
+
+
+def _schema(plan: Plan) -> Iterator[str]:
+    for planned, record in _records(plan):
+        if record.schema_version != SCHEMA_VERSION:
+            yield f"{_name(planned)}: schema {record.schema_version}, not {SCHEMA_VERSION}"
+        if record.spec.key != planned.key:
+            yield f"{_name(planned)}: its spec's key is {record.spec.key}, not {planned.key}"
+
+
+def _seeds(plan: Plan) -> Iterator[str]:
+    seeds: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for planned in plan.runs:
+        if planned.state == "done":
+            seeds[planned.run.entry, planned.run.dataset].append(planned.run.spec.seed)
+    for (entry, dataset), found in seeds.items():
+        if len(set(found)) < len(found):
+            yield f"{entry} on {dataset} has a seed twice: {sorted(found)}"
+        if set(found) != set(plan.study.seeds):
+            lacking = sorted(set(plan.study.seeds) - set(found))
+            yield f"{entry} on {dataset} lacks the seeds {lacking}"
+
+
+def _budgets(plan: Plan) -> Iterator[str]:
+    """Without tuning the budget is the training itself: epochs and examples seen."""
+    spent: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    for planned, record in _records(plan):
+        if record.status == "done" and record.curve:
+            batch = record.spec.recipe.batch_size
+            spent[planned.run.dataset].add((len(record.curve), record.curve[-1].step * batch))
+    for dataset, found in spent.items():
+        if len(found) > 1:
+            listed = ", ".join(f"{epochs} epochs of {seen:,}" for epochs, seen in sorted(found))
+            yield f"entries on {dataset} trained for different lengths: {listed} examples in all"
+
+
+def _counts(plan: Plan) -> Iterator[str]:
+    for planned, record in _records(plan):
+        if record.status == "done" and record.data and record.scored != record.data.test:
+            yield f"{_name(planned)} scored {record.scored} of {record.data.test} test examples"
+
+
+def _fingerprints(plan: Plan) -> Iterator[str]:
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for planned, record in _records(plan):
+        if record.data:
+            found[planned.run.dataset].setdefault(record.data.fingerprint, _name(planned))
+    for dataset, prints in found.items():
+        if len(prints) > 1:
+            listed = "; ".join(f"{print_[:12]} in {name}" for print_, name in prints.items())
+            yield f"{dataset} was not the same data for all: {listed}"
+
+
+def _hardware(plan: Plan) -> Iterator[str]:
+    found: dict[tuple[str, int, int], str] = {}
+    for planned, record in _records(plan):
+        made = record.provenance
+        if record.status == "done":
+            found.setdefault((made.device, made.devices, made.threads), _name(planned))
+    if len(found) > 1:
+        listed = "; ".join(
+            f"{devices} × {device}, {threads} threads, in {name}"
+            for (device, devices, threads), name in found.items()
+        )
+        yield f"costs of different hardware stand in one table: {listed}"
+    environments = {
+        record.provenance.environment for _, record in _records(plan) if record.status == "done"
+    }
+    if len(environments) > 1:
+        yield f"the runs come from {len(environments)} different environments (see environments/)"
+
+
+def _numbers(plan: Plan) -> Iterator[str]:
+    for planned, record in _records(plan):
+        if record.status == "done":
+            for metric, value in record.metrics.items():
+                if not math.isfinite(value):
+                    yield f"{_name(planned)}: {metric} is {value}"
+
+
+def _revisions(plan: Plan) -> Iterator[str]:
+    revisions = {
+        (record.provenance.git_revision, record.provenance.git_dirty)
+        for _, record in _records(plan)
+        if record.status == "done"
+    }
+    if any(dirty for _, dirty in revisions):
+        yield "some runs were made with uncommitted changes in the source"
+    if len({revision for revision, _ in revisions}) > 1:
+        yield f"the runs come from {len(revisions)} revisions of the source"
+
+
+RULES = (
+    Rule("done", 1, "every run is done, and none is stale", _done),
+    Rule("schema", 1, "every record has this schema and the key of its own spec", _schema),
+    Rule("seeds", 1, "every entry has the same seeds, each once", _seeds),
+    Rule("budgets", 1, "every entry on a data set had the same budget", _budgets),
+    Rule("counts", 1, "every test example was scored exactly once", _counts),
+    Rule("fingerprints", 1, "all entries saw the same data", _fingerprints),
+    Rule("hardware", 1, "one hardware and one environment for all that is ranked", _hardware),
+    Rule("numbers", 1, "every metric is a finite number", _numbers),
+    Rule("revisions", 1, "one committed revision of the source", _revisions),
+)
