@@ -61,21 +61,24 @@ def convert(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def load_timm(model: nn.Module, source: str | Path | Mapping[str, Tensor]) -> list[str]:
     """Load timm's weights into one of our models; return the names that kept their own.
 
-    That is the head, where it is for another number of classes. Positions of another image size
-    are resized; the spatial matrices of Mixer and gMLP can't be, which is an error.
+    That is the head, where theirs is for another number of classes or missing. Positions of
+    another image size are resized; the spatial matrices of Mixer and gMLP can't be: an error.
     """
     state = convert(_read(source))
     own = model.state_dict()
-    unknown = sorted(set(state) - set(own)) + sorted(set(own) - set(state))
-    if unknown:
-        raise ModelError(
-            f"these weights are not those of this architecture: {unknown[0]!r} is only in one of "
-            f"the two{nearest(unknown[0], own if unknown[0] in state else state)}"
-        )
     kept = [
-        name for name in state if name.startswith("head.") and state[name].shape != own[name].shape
+        name
+        for name in own
+        if name.startswith("head.") and (name not in state or state[name].shape != own[name].shape)
     ]
-    model.load_state_dict(state | {name: own[name] for name in kept})
+    state |= {name: own[name] for name in kept}
+    for one, other in ((state, own), (own, state)):
+        if extra := sorted(set(one) - set(other)):
+            raise ModelError(
+                f"these weights are not those of this architecture: {extra[0]!r} is only in one "
+                f"of the two{nearest(extra[0], other)}"
+            )
+    model.load_state_dict(state)
     return kept
 
 

@@ -14,6 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 LARGE = 2**24  # multiply-adds; below about this many the plain product is faster
+# A kernel of one tap has nothing to dilate. But with one thread torch leaves 1×1 convolutions to
+# a slower kernel of its own (`use_mkldnn` in ATen's Convolution.cpp), unless they are dilated.
+ONE_TAP = 2
 
 
 class Linear(nn.Linear):
@@ -29,7 +32,7 @@ def along_channels(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
     if not _convolve(x, weight):
         return F.linear(x, weight, bias)
     image = x.unsqueeze(0).permute(0, 3, 1, 2)  # 1×C×B×S, channels last in memory
-    y = F.conv2d(image, weight[:, :, None, None], bias)
+    y = F.conv2d(image, weight[:, :, None, None], bias, dilation=ONE_TAP)
     return y.permute(0, 2, 3, 1).squeeze(0)
 
 
@@ -37,7 +40,7 @@ def along_sequence(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
     """Return W x + b, for x of B×S×C, W of rows×S and b of rows."""
     if not _convolve(x, weight):
         return torch.baddbmm(bias[:, None], weight.expand(x.shape[0], -1, -1), x)
-    return F.conv1d(x, weight[:, :, None], bias)
+    return F.conv1d(x, weight[:, :, None], bias, dilation=ONE_TAP)
 
 
 def _convolve(x: Tensor, weight: Tensor) -> bool:

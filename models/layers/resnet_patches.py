@@ -1,5 +1,7 @@
 """The hybrid's stem: the feature map of a ResNet as a sequence of patches of one pixel."""
 
+from functools import partial
+
 from torch import Tensor, nn
 
 from models.errors import ModelError
@@ -30,7 +32,7 @@ class ResNetPatches(nn.Module):
             global_pool="",
             preact=False,
             stem_type="same",
-            conv_layer=StdConv2dSame,
+            conv_layer=partial(StdConv2dSame, eps=1e-8),
         )
         self.project = nn.Conv2d(self.backbone.num_features, width, 1)
 
