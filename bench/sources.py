@@ -23,6 +23,7 @@ _ROOMS = ("data", "models")
 #: Modules that find, describe or check things, but compute nothing of a run.
 _INDEXES = {
     "data.catalogue",
+    "data.dataset",
     "data.errors",
     "data.known_images",
     "data.known_text",

@@ -1,58 +1,44 @@
-"""The catalogue of named data sets: plain facts, read without torch."""
+"""The catalogue of named data sets: plain facts, read without torch.
+
+Besides the names here, `folder:PATH` is any folder of images (`PATH/CLASS/…` or
+`PATH/SPLIT/CLASS/…`), and `text:PATH` any .txt file, folder of them, or parquet with a column
+`text`; a relative PATH starts at the data mirror, so that a run's key holds no machine's path.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+
+from data import known_images, known_text, known_vtab
+from data.dataset import HIGHER_IS_BETTER, DataSet
+from data.errors import DataError, nearest
+
+__all__ = ["HIGHER_IS_BETTER", "DataSet", "entries", "find"]
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """What is known of a data set before it is loaded."""
-
-    name: str
-    title: str
-    kind: Literal["image", "text"]
-    classes: int
-    channels: int
-    image_size: int
-    metrics: tuple[str, ...]  # the first one ranks
-    splits: Mapping[str, int]
-    policy: str
-    source: str
-    licence: str
-    citation: str
-
-    @property
-    def module(self) -> str:
-        """The module of the data module that loads it."""
-        return "data.images"
-
-    def facts(self) -> dict[str, int]:
-        """The model arguments that the data set decides."""
-        return {"channels": self.channels, "image_size": self.image_size, "classes": self.classes}
-
-
-#: Whether more of a metric is better.
-HIGHER_IS_BETTER: Mapping[str, bool] = {"accuracy": True, "loss": False}
-
-_DATA_SETS = (
-    DataSet(
-        name="digits",
-        title="Optical recognition of handwritten digits",
-        kind="image",
-        classes=10,
-        channels=1,
-        image_size=8,
-        metrics=("accuracy",),
-        splits={"train": 1079, "val": 359, "test": 359},
-        policy="no official split here: 20 % of each class for test, 20 % for validation, seed 0",
-        source="embedded in scikit-learn, no network needed",
-        licence="CC BY 4.0",
-        citation="Alpaydin and Kaynak, 1998, doi:10.24432/C50P49",
-    ),
-)
-
-
+@cache
 def entries() -> Mapping[str, DataSet]:
     """Every data set by its name, in alphabetical order."""
-    return {entry.name: entry for entry in sorted(_DATA_SETS, key=lambda entry: entry.name)}
+    known = (*known_images.DATA_SETS, *known_text.DATA_SETS, *known_vtab.DATA_SETS)
+    return {entry.name: entry for entry in sorted(known, key=lambda entry: entry.name)}
+
+
+def find(
+    name: str,
+    *,
+    image_size: int | None = None,
+    length: int | None = None,
+    tokenizer: str | None = None,
+) -> DataSet:
+    """Return the entry of a name with these settings; DataError names the nearest known name."""
+    prefix, colon, path = name.partition(":")
+    if colon and prefix == "folder":
+        from data.folder import describe  # looks at the disk, which the catalogue doesn't
+
+        entry = describe(path)
+    elif colon and prefix == "text":
+        entry = known_text.own_text(path)
+    elif name in entries():
+        entry = entries()[name]
+    else:
+        raise DataError(f"unknown data set {name!r}{nearest(name, entries())}")
+    return entry.changed(image_size=image_size, length=length, tokenizer=tokenizer)

@@ -1,33 +1,56 @@
-"""ImageData: the LightningDataModule of every image data set."""
+"""ImageData: the LightningDataModule of images that fit into memory, decoded once."""
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
+import PIL
 import pytorch_lightning as pl
 import torch
+from torch import Tensor
 
-from data import embedded
-from data.catalogue import entries
+from data import cache, embedded, real, rows, split
+from data.augment import Augmentation, Draw, alter, draw, erase, mix, mixed_targets
+from data.batch import Batch
+from data.catalogue import find
+from data.dataset import DataSet
+from data.decode import decode_all
 from data.embedded import Images
-from data.loader import BatchLoader, Order
+from data.errors import DataError
+from data.loader import Loader, Order, generator
 
-_SOURCES: dict[str, Callable[[], dict[str, Images]]] = {"digits": embedded.digits}
+_EMBEDDED: Mapping[str, Callable[[], dict[str, Images]]] = {"digits": embedded.digits}
+#: Changes when what is kept of the same files would be something else.
+_FORMAT = 1
 
 
 class ImageData(pl.LightningDataModule):
-    """Images in memory, normalised by the mean and spread of the training split.
+    """Images as memory-mapped uint8, normalised by the mean and spread of the training split.
 
-    `batch_size` is that of one device. The order of training depends on `seed` and the epoch
-    alone. After `setup`, `fingerprint` names what was really loaded.
+    `batch_size` is that of one device. The order of training, and every random number of its
+    augmentation, depends on `seed`, the epoch and the place in the global batch alone. After
+    `setup`, `fingerprint` names what was really loaded.
     """
 
     def __init__(
-        self, name: str, *, batch_size: int, seed: int, rank: int = 0, world_size: int = 1
+        self,
+        entry: str | DataSet,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        augmentation: Augmentation | None = None,
+        sample: bool = False,
     ) -> None:
         super().__init__()
-        self.entry = entries()[name]
-        self.batch_size, self.seed = batch_size, seed
+        self.entry = find(entry) if isinstance(entry, str) else entry
+        self.augmentation = augmentation or Augmentation()
+        if self.augmentation.resized_crop:
+            raise DataError(
+                f"{self.entry.name} is kept at one size: resized_crop is for streamed images"
+            )
+        self.batch_size, self.seed, self.sample = batch_size, seed, sample
         self.rank, self.world_size = rank, world_size
         self.splits: dict[str, Images] = {}
         self.fingerprint = ""
@@ -36,57 +59,232 @@ class ImageData(pl.LightningDataModule):
         """Load and check all splits, once."""
         if self.splits:
             return
-        splits = _SOURCES[self.entry.name]()
-        for split, expected in self.entry.splits.items():
-            check(self.entry.name, split, splits[split], expected, self.entry.classes)
-        self.fingerprint = fingerprint(splits)
-        train = splits["train"].pixels.astype(np.float64) / 255
-        self._mean = torch.tensor(train.mean(axis=(0, 2, 3)), dtype=torch.float32)
-        self._std = torch.tensor(train.std(axis=(0, 2, 3)), dtype=torch.float32)
+        entry = self.entry
+        if entry.name in _EMBEDDED:
+            splits = _EMBEDDED[entry.name]()
+            for name, images in splits.items():
+                check(entry.name, name, images, entry.splits[name], entry.classes)
+            self.fingerprint = fingerprint(splits)
+            self.mean, self.std = moments(splits["train"].pixels)
+        else:
+            kept = load(entry, sample=self.sample)
+            splits = {
+                name: Images(kept.array(f"{name}-pixels"), kept.array(f"{name}-labels"))
+                for name in kept.facts["splits"]
+            }
+            self.fingerprint = kept.fingerprint
+            self.mean, self.std = (torch.tensor(kept.facts[name]) for name in ("mean", "std"))
         self.splits = splits
 
-    def train_dataloader(self) -> BatchLoader:
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of examples of each split."""
+        return {name: len(images.labels) for name, images in self.splits.items()}
+
+    def facts(self) -> dict[str, int]:
+        """The model arguments that the data decides."""
+        return self.entry.facts()
+
+    def train_dataloader(self) -> "ImageLoader":
         """Shuffled by (seed, epoch), the incomplete batch dropped."""
-        return self._loader("train", shuffle=True)
+        return self._loader("train", shuffle=True, augmentation=self.augmentation)
 
-    def val_dataloader(self) -> BatchLoader:
+    def val_dataloader(self) -> "ImageLoader":
         """Every example once, in order."""
-        return self._loader("val", shuffle=False)
+        return self._loader("val")
 
-    def test_dataloader(self) -> BatchLoader:
-        """Every example once, in order."""
-        return self._loader("test", shuffle=False)
+    def test_dataloader(self) -> "list[ImageLoader]":
+        """The test splits, every example once, in order."""
+        return [self._loader(name) for name in self.entry.tests]
 
-    def _loader(self, split: str, *, shuffle: bool) -> BatchLoader:
-        images = self.splits[split]
-        pixels = torch.from_numpy(images.pixels).float().div_(255)
-        pixels = pixels.sub_(self._mean[:, None, None]).div_(self._std[:, None, None])
+    def _loader(
+        self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
+    ) -> "ImageLoader":
+        images = self.splits[name]
         order = Order(
-            len(pixels),
+            len(images.labels),
             seed=self.seed,
             shuffle=shuffle,
             rank=self.rank,
             world_size=self.world_size,
         )
-        labels = torch.from_numpy(images.labels)
-        return BatchLoader((pixels,), labels, batch_size=self.batch_size, order=order)
+        return ImageLoader(
+            torch.from_numpy(images.pixels),
+            torch.from_numpy(images.labels),
+            mean=self.mean,
+            std=self.std,
+            classes=self.entry.classes,
+            augmentation=augmentation or Augmentation(),
+            batch_size=self.batch_size,
+            order=order,
+        )
+
+
+class ImageLoader(Loader):
+    """Gathers, augments and normalises a batch at a time; the pixels stay uint8 until then."""
+
+    def __init__(
+        self,
+        pixels: Tensor,
+        target: Tensor,
+        *,
+        mean: Tensor,
+        std: Tensor,
+        classes: int,
+        augmentation: Augmentation,
+        batch_size: int,
+        order: Order,
+    ) -> None:
+        super().__init__(target, batch_size=batch_size, order=order)
+        self.pixels, self.classes, self.augmentation = pixels, classes, augmentation
+        # (p / 255 - mean) / std, with one subtraction and one product.
+        self._middle = (mean * 255)[:, None, None]
+        self._scale = (1 / (std * 255))[:, None, None]
+
+    def batch(self, number: int, everybody: Tensor) -> Batch:
+        """Make this rank's share of a global batch."""
+        index, a = self.mine(everybody), self.augmentation
+        if a == Augmentation():
+            return Batch((self._normalise(self.gather(index)),), self.target[index], index)
+        height, width = self.pixels.shape[-2:]
+        order = self.sampler
+        drawn = draw(
+            a,
+            len(everybody),
+            (height, width),
+            generator(order.seed, order.epoch, number),
+        )
+        place = self.mine(torch.arange(len(everybody)))
+        x, target = self._altered(everybody, drawn, place), self.target[index]
+        if a.mixes:
+            # Everybody's partner is the next one, who may be another rank's example.
+            next_one = (place + 1) % len(everybody)
+            alone = order.world_size == 1
+            partner = x.roll(-1, 0) if alone else self._altered(everybody, drawn, next_one)
+            mine = drawn[place]
+            assert mine.share is not None
+            x = mix(x, partner, mine)
+            other = self.target[everybody[next_one]]
+            target = mixed_targets(target, other, mine.share, self.classes)
+        return Batch((x,), target, index)
+
+    def gather(self, index: Tensor) -> Tensor:
+        """The pixels of some examples, copied."""
+        return self.pixels.index_select(0, index)
+
+    def _altered(self, everybody: Tensor, drawn: Draw, place: Tensor) -> Tensor:
+        mine = drawn[place]
+        pixels = self.gather(everybody[place])
+        x = self._normalise(alter(pixels, mine, self.augmentation))
+        return x if mine.erase is None else erase(x, mine.erase)
+
+    def _normalise(self, pixels: Tensor) -> Tensor:
+        return pixels.float().sub_(self._middle).mul_(self._scale)
+
+
+def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> ImageData:
+    """Make the data module with the augmentation of a recipe."""
+    return ImageData(entry, augmentation=Augmentation.of(recipe), **options)
+
+
+def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
+    """Decode the images of a data set, or open what was decoded before."""
+    found = rows.of(entry)
+    made_from = {
+        "format": _FORMAT,
+        "pillow": PIL.__version__,
+        "entry": {key: str(value) for key, value in entry.what_counts().items()},
+        "sample": sample,
+        "files": {name: cache.stamp_of(source.files) for name, source in found.items()},
+    }
+
+    def fill(draft: cache.Draft) -> None:
+        labels = {name: source.labels(entry.label) for name, source in found.items()}
+        for name, values in labels.items():
+            check_labels(f"{entry.name}/{name}", values, entry.classes)
+        parts = split.plan(entry, labels, sample=sample)
+        for name, source in found.items():
+            mine = {part: rows for part, (where, rows) in parts.items() if where == name}
+            _decode(draft, entry, source, mine, labels[name])
+        if entry.relabelled:
+            _relabel(draft, entry, found)
+        mean, std = moments(np.load(draft.folder / "train-pixels.npy", mmap_mode="r"))
+        draft.facts |= {"mean": mean.tolist(), "std": std.tolist(), "splits": list(parts)}
+
+    return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.image_size}", made_from, fill)
+
+
+def _decode(
+    draft: cache.Draft,
+    entry: DataSet,
+    source: rows.Rows,
+    parts: Mapping[str, np.ndarray],
+    labels: np.ndarray,
+) -> None:
+    """Decode a source split into the splits that are made of it, whatever the rows' order."""
+    shape = (entry.channels, entry.image_size, entry.image_size)
+    goal: dict[int, tuple[np.ndarray, int]] = {}
+    for part, members in parts.items():
+        pixels = draft.empty(f"{part}-pixels", (len(members), *shape), np.uint8)
+        draft.save(f"{part}-labels", labels[members].astype(np.int64))
+        goal |= {int(row): (pixels, place) for place, row in enumerate(members)}
+    decoded = decode_all(
+        source.where,
+        source.column(entry.columns[0]),
+        channels=entry.channels,
+        size=entry.image_size,
+        wanted=goal.keys(),
+    )
+    for row, image in decoded:
+        pixels, place = goal[row]
+        pixels[place] = image
+
+
+def _relabel(draft: cache.Draft, entry: DataSet, found: Mapping[str, rows.Rows]) -> None:
+    assert entry.relabelled is not None
+    names = [e.name for piece in found["test"].column(entry.columns[0]) for e in piece]
+    draft.save("test-labels", real.labels(entry.relabelled, names))
+
+
+def moments(pixels: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, of 1, exactly, by counting the 256 values."""
+    values = np.arange(256) / 255
+    found = []
+    for channel in range(pixels.shape[1]):
+        counts = np.zeros(256)
+        for start in range(0, len(pixels), 4096):
+            counts += np.bincount(pixels[start : start + 4096, channel].ravel(), minlength=256)
+        share = counts / counts.sum()
+        mean = (share * values).sum()
+        found.append((mean, np.sqrt((share * (values - mean) ** 2).sum())))
+    means, stds = torch.tensor(found, dtype=torch.float32).T
+    # A channel of one colour has no spread to divide by.
+    return means, torch.where(stds > 0, stds, 1.0)
 
 
 def check(name: str, split: str, images: Images, expected: int, classes: int) -> None:
-    """Raise ValueError, naming the row, where a split is not what the catalogue promises."""
+    """Raise DataError, naming the row, where a split is not what the catalogue promises."""
     if len(images.pixels) != expected or len(images.labels) != expected:
-        raise ValueError(f"{name}/{split}: {len(images.pixels)} examples, not {expected}")
-    outside = np.flatnonzero((images.labels < 0) | (images.labels >= classes))
+        raise DataError(f"{name}/{split}: {len(images.pixels)} examples, not {expected}")
+    check_labels(f"{name}/{split}", images.labels, classes)
+
+
+def check_labels(where: str, labels: np.ndarray, classes: int) -> None:
+    """Raise DataError that names the first row whose label is none of the classes."""
+    outside = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(outside):
         row = outside[0]
-        raise ValueError(f"{name}/{split}, row {row}: label {images.labels[row]} of {classes}")
+        raise DataError(
+            f"{where}, row {row}: label {labels[row]} of {classes} classes (0 to {classes - 1})"
+        )
 
 
-def fingerprint(splits: dict[str, Images]) -> str:
+def fingerprint(splits: Mapping[str, Images]) -> str:
     """SHA-256 over the contents of all splits, in the order of their names."""
-    digest = hashlib.sha256()
+    return cache.fingerprint(_named(splits))
+
+
+def _named(splits: Mapping[str, Images]) -> Iterable[tuple[str, np.ndarray]]:
     for name, images in sorted(splits.items()):
-        digest.update(f"{name}:{images.pixels.shape}:{images.pixels.dtype}".encode())
-        digest.update(np.ascontiguousarray(images.pixels).tobytes())
-        digest.update(np.ascontiguousarray(images.labels, dtype=np.int64).tobytes())
-    return digest.hexdigest()
+        yield f"{name}-labels", images.labels
+        yield f"{name}-pixels", images.pixels

@@ -1,11 +1,19 @@
-"""Whole batches out of tensors in memory, in an order that (seed, epoch) alone decides."""
+"""Whole batches out of arrays in memory, in an order that (seed, epoch) alone decides."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from data.batch import Batch
+
+
+def generator(*numbers: int) -> torch.Generator:
+    """A generator whose stream depends on these numbers, and on nothing else."""
+    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
 
 
 class Order:
@@ -26,18 +34,20 @@ class Order:
         """Choose the epoch whose order is drawn next."""
         self.epoch = epoch
 
+    def permutation(self) -> Tensor:
+        """All ranks' examples in this epoch."""
+        if self.shuffle:
+            seeded = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+            return torch.randperm(self.size, generator=seeded)
+        return torch.arange(self.size)
+
     def indices(self) -> Tensor:
         """This rank's examples in this epoch."""
-        if self.shuffle:
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-            order = torch.randperm(self.size, generator=generator)
-        else:
-            order = torch.arange(self.size)
-        return order[self.rank :: self.world_size]
+        return self.permutation()[self.rank :: self.world_size]
 
 
-class BatchLoader:
-    """Batches sliced from tensors: no worker, no collation, one indexing operation a batch.
+class Loader(ABC):
+    """Batches without workers or collation; `batch_size` is that of one rank.
 
     In training the last incomplete batch is dropped (another one each epoch); in evaluation
     nothing is dropped and nothing padded.
@@ -45,10 +55,8 @@ class BatchLoader:
 
     batch_sampler = None  # Lightning asks for it before it takes `sampler`.
 
-    def __init__(
-        self, inputs: tuple[Tensor, ...], target: Tensor, *, batch_size: int, order: Order
-    ) -> None:
-        self.inputs, self.target, self.batch_size = inputs, target, batch_size
+    def __init__(self, target: Tensor, *, batch_size: int, order: Order) -> None:
+        self.target, self.batch_size = target, batch_size
         # Lightning looks for `sampler.set_epoch`.
         self.sampler = order
 
@@ -60,8 +68,20 @@ class BatchLoader:
         return -(-len(range(order.rank, order.size, order.world_size)) // self.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the epoch's batches."""
-        indices = self.sampler.indices()
-        for start in range(0, len(self) * self.batch_size, self.batch_size):
-            index = indices[start : start + self.batch_size]
-            yield Batch(tuple(part[index] for part in self.inputs), self.target[index], index)
+        """Yield the epoch's batches, each a share of a global one."""
+        everybody = self.permutation()
+        together = self.batch_size * self.sampler.world_size
+        for number in range(len(self)):
+            yield self.batch(number, everybody[number * together : (number + 1) * together])
+
+    def permutation(self) -> Tensor:
+        """All ranks' examples in the order of this epoch."""
+        return self.sampler.permutation()
+
+    def mine(self, everybody: Tensor) -> Tensor:
+        """This rank's share of a global batch."""
+        return everybody[self.sampler.rank :: self.sampler.world_size]
+
+    @abstractmethod
+    def batch(self, number: int, everybody: Tensor) -> Batch:
+        """Make this rank's share of the global batch of this number, which holds `everybody`."""

@@ -1,13 +1,16 @@
-"""Splits carved with a fixed seed, the same on every machine."""
+"""Splits carved with a fixed seed, the same on every machine.
+
+PCG64 is fixed by name, because NumPy's default generator may change.
+"""
 
 import numpy as np
 
+from data.dataset import DataSet
+from data.errors import DataError
+
 
 def by_class(labels: np.ndarray, *, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return sorted indices (kept, carved): `fraction` of each class is carved out, rounded.
-
-    PCG64 is fixed by name, because NumPy's default generator may change.
-    """
+    """Return sorted indices (kept, carved): `fraction` of each class is carved out, rounded."""
     generator = np.random.Generator(np.random.PCG64(seed))
     carved = []
     for label in np.unique(labels):
@@ -15,3 +18,69 @@ def by_class(labels: np.ndarray, *, fraction: float, seed: int) -> tuple[np.ndar
         carved.append(generator.permutation(members)[: round(fraction * len(members))])
     out = np.sort(np.concatenate(carved))
     return np.setdiff1d(np.arange(len(labels)), out), out
+
+
+def of_size(labels: np.ndarray, *, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return sorted indices (kept, carved): exactly `size` are carved, each class its share.
+
+    Shares are rounded by the largest remainder. Labels that are no integers have no classes.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    classes = labels if np.issubdtype(labels.dtype, np.integer) else np.zeros(len(labels), int)
+    _, inverse, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    exact = counts * size / len(labels)
+    quota = np.floor(exact).astype(int)
+    most_short = np.argsort(quota - exact, kind="stable")
+    quota[most_short[: size - quota.sum()]] += 1
+    carved = [
+        generator.permutation(np.flatnonzero(inverse == i))[:share] for i, share in enumerate(quota)
+    ]
+    out = np.sort(np.concatenate(carved)) if size else np.zeros(0, int)
+    return np.setdiff1d(np.arange(len(labels)), out), out
+
+
+def plan(
+    entry: DataSet, labels: dict[str, np.ndarray], *, sample: bool
+) -> dict[str, tuple[str, np.ndarray]]:
+    """Say which rows of which source split make up each split.
+
+    `labels` are those of the source's own splits. DataError where a count isn't what the catalogue
+    promises; a `sample` may be smaller, and what is carved from it shrinks in proportion.
+    """
+    for split, found in labels.items():
+        if not len(found):
+            raise DataError(f"{entry.name}/{split} is empty")
+    left = np.arange(len(labels["train"]))
+    carved = {}
+    wanted = _carved(entry, labels, sample=sample)
+    for split, size in wanted.items():
+        kept, out = of_size(labels["train"][left], size=size, seed=0)
+        carved[split], left = left[out], left[kept]
+    if entry.drawn:
+        _, out = of_size(labels["train"][left], size=entry.splits["train"], seed=0)
+        left = left[out]
+    parts = {"train": ("train", left)}
+    parts |= {split: ("train", rows) for split, rows in carved.items()}
+    parts |= {s: (s, np.arange(len(found))) for s, found in labels.items() if s != "train"}
+    for split, (_, rows) in parts.items():
+        promised = entry.splits.get(split)
+        wrong = promised is not None and len(rows) != promised
+        if wrong and not (sample and len(rows) < (promised or 0)):
+            raise DataError(
+                f"{entry.name}/{split}: {len(rows):,} examples, not {promised:,} "
+                "(if a part of the data set is what you want: data.sample)"
+            )
+    return parts
+
+
+def _carved(entry: DataSet, labels: dict[str, np.ndarray], *, sample: bool) -> dict[str, int]:
+    missing = [split for split in ("test", "val") if split not in labels]
+    there = len(labels["train"])
+    if not entry.splits:  # nobody's promise: a tenth each
+        return dict.fromkeys(missing, there // 10)
+    promised = sum(entry.splits[split] for split in ("train", *missing))
+    scale = min(1.0, there / promised) if sample else 1.0
+    sizes = {split: round(entry.splits[split] * scale) for split in missing}
+    if sum(sizes.values()) >= there:
+        raise DataError(f"{entry.name}/train: {there:,} examples, not {promised:,}")
+    return sizes

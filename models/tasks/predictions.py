@@ -6,30 +6,37 @@ from torchmetrics import Metric
 
 
 class Predictions(Metric):
-    """Each scored example's index, target and predicted class; `compute` sorts them by index."""
+    """Each scored example's index, target, prediction and perhaps loss, sorted by index."""
 
     full_state_update = False
 
     def __init__(self) -> None:
         super().__init__()
-        for name in ("index", "target", "predicted"):
+        for name in ("index", "target", "predicted", "loss"):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
-    def update(self, index: Tensor, target: Tensor, predicted: Tensor) -> None:
+    def update(
+        self, index: Tensor, target: Tensor, predicted: Tensor, loss: Tensor | None = None
+    ) -> None:
         """Add a batch."""
         self.index.append(index)
         self.target.append(target)
         self.predicted.append(predicted)
+        if loss is not None:
+            self.loss.append(loss)
 
     def compute(self) -> dict[str, Tensor]:
-        """All ranks' examples, in the split's own order."""
+        """All ranks' examples, in the split's own order; `loss` only where it was given."""
         index = _joined(self.index)
         order = torch.argsort(index)
-        return {
+        found = {
             "index": index[order],
             "target": _joined(self.target)[order],
             "predicted": _joined(self.predicted)[order],
         }
+        if len(self.loss):
+            found["loss"] = _joined(self.loss)[order]
+        return found
 
 
 def _joined(parts: Tensor | list[Tensor]) -> Tensor:

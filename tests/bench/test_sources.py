@@ -57,6 +57,8 @@ def test_layers_are_followed_and_strangers_are_not() -> None:
 def test_every_file_behind_a_run_is_found_as_the_import_system_finds_it() -> None:
     for run in load("quickstart").runs()[:5]:
         for path in sources.of_run(run.spec):
+            if ":" in path:  # an entry of the catalogue
+                continue
             module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             assert importlib.util.find_spec(module) is not None
 

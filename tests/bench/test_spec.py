@@ -25,6 +25,14 @@ RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "warmup": st.floats(0, 1),
     "clip_norm": st.none() | st.floats(1e-3, 100),
     "label_smoothing": fractions,
+    "crop": st.integers(0, 64),
+    "flip": st.booleans(),
+    "resized_crop": st.floats(0, 1),
+    "randaugment": st.integers(0, 30),
+    "erasing": st.floats(0, 1),
+    "mixup": st.floats(0, 4),
+    "cutmix": st.floats(0, 4),
+    "whole_words": st.booleans(),
     "precision": st.sampled_from(get_args(Precision)),
 }
 recipes = st.fixed_dictionaries({}, optional=RECIPE_VALUES)

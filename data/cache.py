@@ -1,0 +1,148 @@
+"""Arrays that were expensive to make, kept as memory-mapped files that processes share.
+
+A bundle is a directory `NAME-STAMP-FINGERPRINT`: the stamp says what it was made from and how,
+the fingerprint what it holds. It is written beside and renamed, so it is there whole or not.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data import locations
+
+_BLOCK = 1 << 24
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Named arrays and facts of them, on disk."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all arrays."""
+        return str(self.facts["fingerprint"])
+
+    def array(self, name: str) -> np.ndarray:
+        """Map an array; its pages are shared with every process that maps it.
+
+        Copy-on-write rather than read-only, since torch warns of arrays it must not write to.
+        """
+        return np.load(self.folder / f"{name}.npy", mmap_mode="c")
+
+    def verify(self) -> bool:
+        """Whether the arrays still are what was written; reads all of them."""
+        return fingerprint((n, self.array(n)) for n in self.facts["arrays"]) == self.fingerprint
+
+
+class Draft:
+    """A bundle in the making: arrays to fill, then facts to state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.facts: dict[str, Any] = {}
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Make a file of zeros to be filled in place, without holding it in memory."""
+        path = self.folder / f"{name}.npy"
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        self._arrays[name] = array
+        return array
+
+    def save(self, name: str, values: np.ndarray) -> None:
+        """Write an array."""
+        self.empty(name, values.shape, values.dtype)[...] = values
+
+    def finish(self) -> None:
+        """Flush, and write the facts down."""
+        for array in self._arrays.values():
+            array.flush()  # type: ignore[attr-defined]
+        names = sorted(self._arrays)
+        self.facts |= {
+            "fingerprint": fingerprint((name, self._arrays[name]) for name in names),
+            "arrays": names,
+        }
+        (self.folder / "facts.json").write_text(json.dumps(self.facts), encoding="utf-8")
+
+
+def bundle(name: str, made_from: Mapping[str, Any], make: Callable[[Draft], None]) -> Bundle:
+    """Open the bundle of this name that was made from these things, making it if need be.
+
+    Processes that want the same one at once wait for the first of them to make it.
+    """
+    stamp = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:12]
+    root = locations.cache() / "data"
+    prefix = f"{name.replace('/', '_')}-{stamp}"
+    found = _open(root, prefix)
+    if found is not None:
+        return found
+    root.mkdir(parents=True, exist_ok=True)
+    with _turn(root / f"{prefix}.lock"):
+        found = _open(root, prefix)
+        if found is not None:
+            return found
+        beside = Path(tempfile.mkdtemp(prefix=f".{prefix}-", dir=root))
+        try:
+            draft = Draft(beside)
+            make(draft)
+            draft.finish()
+            target = root / f"{prefix}-{draft.facts['fingerprint'][:12]}"
+            with suppress(FileExistsError, OSError):  # somebody was faster, where locks don't work
+                beside.chmod(0o755)
+                beside.rename(target)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        found = _open(root, prefix)
+    if found is None:
+        raise OSError(f"{prefix} could not be kept in {root}")
+    return found
+
+
+def stamp_of(files: Iterable[Path]) -> list[list[Any]]:
+    """What tells whether files are still the same, without reading them."""
+    states = [(path, path.stat()) for path in files]
+    return [[path.name, state.st_size, state.st_mtime_ns] for path, state in states]
+
+
+def fingerprint(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
+    """SHA-256 of names, shapes, types and contents, read block by block."""
+    digest = hashlib.sha256()
+    for name, array in arrays:
+        digest.update(f"{name}:{array.shape}:{array.dtype}".encode())
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        for start in range(0, len(flat), _BLOCK):
+            digest.update(flat[start : start + _BLOCK])
+    return digest.hexdigest()
+
+
+def _open(root: Path, prefix: str) -> Bundle | None:
+    for folder in sorted(root.glob(f"{prefix}-*")):
+        if folder.is_dir():
+            facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+            return Bundle(folder, facts)
+    return None
+
+
+@contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """Hold a lock that dies with its process; some network file systems have none."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,118 @@
+"""DataSet: what is known of a data set before it is loaded, as plain data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from data.errors import DataError
+
+Task = Literal["classify", "regress", "masked-lm"]
+
+#: Whether more of a metric is better. Metrics of a second test split end in its name.
+HIGHER_IS_BETTER: Mapping[str, bool] = {
+    "accuracy": True,
+    "accuracy_mismatched": True,
+    "f1": True,
+    "f1_mismatched": True,
+    "matthews": True,
+    "pearson": True,
+    "spearman": True,
+    "masked_accuracy": True,
+    "perplexity": False,
+    "loss": False,
+    "loss_mismatched": False,
+}
+
+#: More bytes than this are not decoded ahead, but in the loader's workers.
+IN_MEMORY_BYTES = 8 * 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """Plain facts. `files` are patterns in the repository, by split: train, val, test, more tests.
+
+    Where `files` has no val (or test), it is carved out of train as `splits` says. `splits`
+    counts rows; it is empty where nobody can know (folders, the interpreter's own documents).
+    """
+
+    name: str
+    title: str
+    kind: Literal["image", "text"]
+    metrics: tuple[str, ...]  # the first one ranks
+    splits: Mapping[str, int]
+    policy: str
+    source: str
+    licence: str
+    citation: str
+    task: Task = "classify"
+    classes: int = 0
+    labels: tuple[str, ...] = ()
+    repository: str | None = None
+    revision: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()  # what the model reads, in order
+    label: str = "label"
+    drawn: bool = False  # train and val are drawn from a larger train, the rest is left
+    download_bytes: int = 0
+    # images
+    channels: int = 0
+    image_size: int = 0
+    mean: tuple[float, ...] = ()  # where the training split is too large to be measured
+    std: tuple[float, ...] = ()
+    relabelled: str | None = None  # repository and file of other labels for the test
+    # text
+    tokenizer: str = ""
+    vocab_size: int = 0
+    length: int = 0
+
+    @property
+    def module(self) -> str:
+        """The module of the data module that loads it; its `make` makes one."""
+        if self.kind == "image":
+            return "data.streamed" if self.streamed else "data.images"
+        return "data.corpus" if self.task == "masked-lm" else "data.text"
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The test splits; the metrics of the first carry no suffix."""
+        return tuple(split for split in self.splits if split not in {"train", "val"}) or ("test",)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether its images are too large together to be kept decoded."""
+        pixels = self.channels * self.image_size**2
+        return sum(self.splits.values()) * pixels > IN_MEMORY_BYTES
+
+    def facts(self) -> dict[str, int]:
+        """The model arguments that the data set decides."""
+        if self.kind == "image":
+            return {
+                "channels": self.channels,
+                "image_size": self.image_size,
+                "classes": self.classes,
+            }
+        return {"vocab_size": self.vocab_size, "length": self.length, "classes": self.classes}
+
+    def changed(
+        self,
+        *,
+        image_size: int | None = None,
+        length: int | None = None,
+        tokenizer: str | None = None,
+    ) -> "DataSet":
+        """Return it with other settings; those of the other kind are a DataError."""
+        settings = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
+        given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
+        for key in given:
+            if (key == "image_size") != (self.kind == "image"):
+                raise DataError(f"{self.name} is a data set of {self.kind}s and has no {key}")
+        if tokenizer is not None:
+            from data.tokenisers import vocab_size
+
+            given["vocab_size"] = vocab_size(tokenizer)
+        return replace(self, **given)
+
+    def what_counts(self) -> dict[str, Any]:
+        """The facts that can change a result, for telling stale runs."""
+        prose = {"title", "policy", "source", "licence", "citation", "download_bytes"}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__.keys() - prose}

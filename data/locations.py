@@ -1,0 +1,33 @@
+"""Where data, weights and caches lie on this machine; no run's result depends on it."""
+
+import os
+from pathlib import Path
+
+#: A directory laid out like the hub's data repositories: `uoft-cs/cifar10/plain_text/…`.
+DATA = "BENCH_DATA"
+#: Likewise for model repositories, of which tokenisers are read here.
+MODELS = "BENCH_MODELS"
+CACHE = "BENCH_CACHE"
+
+
+def data_mirror() -> Path | None:
+    """The mirror of data repositories, if there is one."""
+    return _directory(DATA)
+
+
+def models_mirror() -> Path | None:
+    """The mirror of model repositories, if there is one."""
+    return _directory(MODELS)
+
+
+def cache() -> Path:
+    """Where decoded images and tokenised texts are kept; safe to delete at any time."""
+    if chosen := os.environ.get(CACHE):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "lightning-bench"
+
+
+def _directory(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    return Path(value).expanduser() if value else None

@@ -1,0 +1,63 @@
+"""RandAugment (Cubuk et al., 2020) of a batch: each operation once for all who drew it.
+
+The operations and their ranges are those of torchvision, which has no batched form with a draw
+for each image.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torchvision.transforms.v2 import functional as tv
+
+BINS = 30
+
+#: Images and a magnitude from 0 to 1, negative for the other direction.
+Operation = Callable[[Tensor, float], Tensor]
+
+
+def apply(pixels: Tensor, operations: Tensor, signs: Tensor, *, magnitude: int) -> Tensor:
+    """Apply the operations (B×steps) with their signs to the pixels, in place, step by step."""
+    strength = magnitude / BINS
+    for step in range(operations.shape[1]):
+        # Twice the operation, plus one where the sign is negative: equal for equal treatment.
+        treatment = 2 * operations[:, step] + (signs[:, step] < 0)
+        for code in treatment.unique().tolist():
+            which = torch.nonzero(treatment == code).flatten()
+            signed = -strength if code % 2 else strength
+            altered = OPERATIONS[code // 2](pixels.index_select(0, which), signed)
+            pixels.index_copy_(0, which, altered)
+    return pixels
+
+
+def _shear(x: Tensor, horizontal: float, vertical: float) -> Tensor:
+    degrees = [math.degrees(math.atan(part)) for part in (horizontal, vertical)]
+    return tv.affine(x, angle=0.0, translate=[0, 0], scale=1.0, shear=degrees, center=[0, 0])
+
+
+def _shift(x: Tensor, right: float, down: float) -> Tensor:
+    where = [int(right), int(down)]
+    return tv.affine(x, angle=0.0, translate=where, scale=1.0, shear=[0.0, 0.0])
+
+
+def _posterize(x: Tensor, strength: float) -> Tensor:
+    return tv.posterize(x, round(8 - 4 * abs(strength)))
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    lambda x, _: x,
+    lambda x, m: _shear(x, 0.3 * m, 0),
+    lambda x, m: _shear(x, 0, 0.3 * m),
+    lambda x, m: _shift(x, 150 / 331 * x.shape[-1] * m, 0),
+    lambda x, m: _shift(x, 0, 150 / 331 * x.shape[-2] * m),
+    lambda x, m: tv.rotate(x, 30 * m),
+    lambda x, m: tv.adjust_brightness(x, 1 + 0.9 * m),
+    lambda x, m: tv.adjust_saturation(x, 1 + 0.9 * m),
+    lambda x, m: tv.adjust_contrast(x, 1 + 0.9 * m),
+    lambda x, m: tv.adjust_sharpness(x, 1 + 0.9 * m),
+    _posterize,
+    lambda x, m: tv.solarize(x, 255 * (1 - abs(m))),
+    lambda x, _: tv.autocontrast(x),
+    lambda x, _: tv.equalize(x),
+)

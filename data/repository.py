@@ -1,0 +1,124 @@
+"""Find the files of a hub repository: in the mirror, in the Hugging Face cache, on the hub.
+
+All three are directories of the same layout, so that what reads one reads them all.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from data import locations
+from data.errors import DataError
+
+Kind = Literal["dataset", "model"]
+#: How long to wait for the hub's first sign of life.
+PATIENCE_S = 3.0
+
+
+def files(
+    repository: str, patterns: Sequence[str], *, revision: str | None = None, kind: Kind = "dataset"
+) -> list[Path]:
+    """Return the repository's files that match any of the patterns, sorted by name.
+
+    Downloads what is nowhere on this machine; DataError, within seconds, where that can't be done.
+    """
+    folder = locate(repository, patterns, revision=revision, kind=kind)
+    if folder is None:
+        folder = _download(repository, patterns, revision, kind)
+    return _matching(folder, patterns)
+
+
+def locate(
+    repository: str, patterns: Sequence[str], *, revision: str | None = None, kind: Kind = "dataset"
+) -> Path | None:
+    """Return the directory on this machine that holds all that is asked for, or None.
+
+    A mirror may lack the owner, as `../models/all-MiniLM-L6-v2` does.
+    """
+    mirror = locations.data_mirror() if kind == "dataset" else locations.models_mirror()
+    if mirror is not None:
+        for folder in (mirror / repository, mirror / repository.rpartition("/")[2]):
+            if _complete(folder, patterns):
+                return folder
+    cached = _cached(repository, revision, kind)
+    return cached if cached is not None and _complete(cached, patterns) else None
+
+
+def _cached(repository: str, revision: str | None, kind: Kind) -> Path | None:
+    """The snapshot in the Hugging Face cache, whose layout `huggingface_hub` documents."""
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
+    folder = hub / f"{kind}s--{repository.replace('/', '--')}"
+    reference = folder / "refs" / "main"
+    if revision is None and reference.is_file():
+        revision = reference.read_text(encoding="ascii").strip()
+    return folder / "snapshots" / revision if revision else None
+
+
+def _complete(folder: Path, patterns: Sequence[str]) -> bool:
+    return folder.is_dir() and all(_matching(folder, [pattern]) for pattern in patterns)
+
+
+def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    return sorted(path for path in found if not fnmatch(path.name, ".*"))
+
+
+def _download(repository: str, patterns: Sequence[str], revision: str | None, kind: Kind) -> Path:
+    variable = locations.DATA if kind == "dataset" else locations.MODELS
+    ways = (
+        f"run `bench prepare` where there is a network, "
+        f"or point {variable} at a mirror that has {repository}"
+    )
+    if _told_offline() or not _reachable():
+        mirror = os.environ.get(variable)
+        where = f"neither in {variable} ({mirror})" if mirror else "neither in a mirror"
+        wanted = ", ".join(patterns)
+        raise DataError(
+            f"{repository} ({wanted}) is {where} nor in the Hugging Face cache, "
+            f"and the hub can't be reached: {ways}"
+        )
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        folder = snapshot_download(
+            repository, repo_type=kind, revision=revision, allow_patterns=list(patterns)
+        )
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{repository} could not be fetched ({first}): {ways}") from None
+    if not _complete(Path(folder), patterns):
+        raise DataError(f"{repository} on the hub has no {', '.join(patterns)}")
+    return Path(folder)
+
+
+def _told_offline() -> bool:
+    names = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
+    return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
+
+
+def _reachable() -> bool:
+    """Whether the hub (or the proxy before it) answers; the library itself tries for 40 s."""
+    proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
+    address = urlsplit(proxy or os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    host, port = address.hostname or "huggingface.co", address.port or 443
+    answered = threading.Event()
+
+    def knock() -> None:
+        try:
+            with socket.create_connection((host, port), timeout=PATIENCE_S):
+                answered.set()
+        except OSError:
+            return
+
+    # In a thread of its own, since looking up the name can't be given a time limit.
+    thread = threading.Thread(target=knock, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S + 0.5)
+    return answered.is_set()

@@ -1,0 +1,203 @@
+"""Rows: the examples of one split of a source as they lie in its files, read piece by piece."""
+
+import gzip
+import json
+import re
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data import repository
+from data.dataset import DataSet
+from data.errors import DataError, nearest
+
+_PIECE = 2048
+_IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+
+
+class Encoded(NamedTuple):
+    """An image's bytes as they lie in the file, and the name it had."""
+
+    bytes: bytes
+    name: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Examples in files of one kind; `where` names them in messages."""
+
+    where: str
+    files: list[Path]
+
+    def labels(self, column: str) -> np.ndarray:
+        """All labels, integers or floats."""
+        raise NotImplementedError
+
+    def column(self, name: str) -> Iterator[list[Any]]:
+        """The values of a column, in pieces: texts, or `Encoded` images."""
+        raise NotImplementedError
+
+
+class Parquet(Rows):
+    """Hub repositories: an image is a struct of bytes and path."""
+
+    def labels(self, column: str) -> np.ndarray:
+        """All labels; one that is missing is named with its row."""
+        pieces = list(self._read(column))
+        values = pa.chunked_array(pieces) if pieces else pa.chunked_array([[]], pa.int64())
+        if values.null_count:
+            row = values.is_null().index(True).as_py()
+            raise DataError(f"{self.where}, row {row}: no {column}")
+        if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+            raise DataError(f"{self.where}: the column {column!r} holds {values.type}, no labels")
+        return values.to_numpy()
+
+    def column(self, name: str) -> Iterator[list[Any]]:
+        """The values in pieces of at most 2,048."""
+        row = 0
+        for piece in self._read(name):
+            values = piece.to_pylist()
+            if pa.types.is_struct(piece.type):
+                values = [self._image(row + i, value) for i, value in enumerate(values)]
+            elif not pa.types.is_string(piece.type) and not pa.types.is_large_string(piece.type):
+                raise DataError(f"{self.where}: the column {name!r} holds {piece.type}, no texts")
+            elif None in values:
+                raise DataError(f"{self.where}, row {row + values.index(None)}: no {name}")
+            yield values
+            row += len(values)
+
+    def _image(self, row: int, value: dict[str, Any] | None) -> Encoded:
+        if not value or not value.get("bytes"):
+            raise DataError(f"{self.where}, row {row}: no image")
+        return Encoded(value["bytes"], value.get("path") or "")
+
+    def _read(self, column: str) -> Iterator[pa.Array]:
+        for path in self.files:
+            try:
+                with pq.ParquetFile(path) as file:
+                    names = file.schema_arrow.names
+                    if column not in names:
+                        hint = nearest(column, names)
+                        raise DataError(f"{self.where}: {path.name} has no column {column!r}{hint}")
+                    for batch in file.iter_batches(batch_size=_PIECE, columns=[column]):
+                        yield batch.column(0)
+            except (pa.ArrowException, OSError) as error:
+                raise DataError(_damaged(self.where, path, error)) from None
+
+
+class Shards(Rows):
+    """WebDataset's tar files: `KEY.jpg` beside `KEY.cls`."""
+
+    def labels(self, column: str) -> np.ndarray:
+        """The integers in the members of this extension."""
+        found = [int(data) for data in self._members({f".{column}"})]
+        return np.array(found, dtype=np.int64)
+
+    def column(self, name: str) -> Iterator[list[Any]]:
+        """The images in pieces, in the order of the labels."""
+        del name  # whichever extension the images have
+        piece: list[Encoded] = []
+        for data in self._members(_IMAGES):
+            piece.append(Encoded(data, ""))
+            if len(piece) == _PIECE:
+                yield piece
+                piece = []
+        yield piece
+
+    def _members(self, suffixes: set[str]) -> Iterator[bytes]:
+        for path in self.files:
+            try:
+                with tarfile.open(path) as file:
+                    for member in file:
+                        content = file.extractfile(member)
+                        if content and Path(member.name).suffix.lower() in suffixes:
+                            yield content.read()
+            except (tarfile.TarError, OSError, ValueError) as error:
+                raise DataError(_damaged(self.where, path, error)) from None
+
+
+class Lines(Rows):
+    """Texts without labels: JSON objects a line, or plain text, a paragraph an example."""
+
+    def labels(self, column: str) -> np.ndarray:
+        """A zero for each text, since they have none."""
+        return np.zeros(sum(len(piece) for piece in self.column(column)), dtype=np.int64)
+
+    def column(self, name: str) -> Iterator[list[Any]]:
+        """The texts, a file a piece."""
+        for path in self.files:
+            opened = gzip.open if path.suffix == ".gz" else open
+            try:
+                with opened(path, "rt", encoding="utf-8") as file:
+                    if ".json" in path.suffixes:
+                        yield [json.loads(line)[name] for line in file]
+                    else:
+                        paragraphs = re.split(r"\n\s*\n", file.read())
+                        yield [text.strip() for text in paragraphs if text.strip()]
+            except (OSError, EOFError, ValueError, KeyError) as error:
+                raise DataError(_damaged(self.where, path, error)) from None
+
+
+@dataclass(frozen=True)
+class Folders(Rows):
+    """Image files in a folder for each class, in alphabetical order."""
+
+    classes: tuple[str, ...]
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.classes)}
+
+    def labels(self, column: str) -> np.ndarray:
+        """The number of each file's folder."""
+        return np.array([self._number[path.parent.name] for path in self.files], dtype=np.int64)
+
+    def column(self, name: str) -> Iterator[list[Any]]:
+        """The files' contents in pieces."""
+        for start in range(0, len(self.files), _PIECE):
+            part = self.files[start : start + _PIECE]
+            yield [Encoded(path.read_bytes(), str(path)) for path in part]
+
+
+def of(entry: DataSet, splits: tuple[str, ...] | None = None) -> dict[str, Rows]:
+    """Find the source's splits, all of them or those that are asked for."""
+    if entry.name.startswith("folder:"):
+        from data import folder
+
+        return folder.rows(entry.source)
+    if entry.repository is None:
+        from data import own_text
+
+        return own_text.rows(entry.source)
+    wanted = {split: entry.files[split] for split in splits or entry.files if split in entry.files}
+    files = repository.files(entry.repository, list(wanted.values()), revision=entry.revision)
+    found = {}
+    for split, pattern in wanted.items():
+        matching = [path for path in files if path.match(pattern)]
+        found[split] = kind_of(matching)(f"{entry.name}/{split}", matching)
+    return found
+
+
+def kind_of(files: list[Path]) -> type[Rows]:
+    """Tell by the first file's name how a split is to be read."""
+    suffixes = files[0].suffixes if files else []
+    if ".parquet" in suffixes:
+        return Parquet
+    return Shards if ".tar" in suffixes else Lines
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file is an image by its name."""
+    return path.suffix.lower() in _IMAGES
+
+
+def _damaged(where: str, path: Path, error: Exception) -> str:
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return f"{where}: {path.name} is damaged ({first}); fetch it again"

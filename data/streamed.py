@@ -1,0 +1,248 @@
+"""StreamedImages: the LightningDataModule of images too many to keep decoded.
+
+`datasets` maps their bytes as Arrow files; the loader's workers decode them straight to the
+wanted size. What is random depends on seed, epoch and place, not on the workers.
+"""
+
+import hashlib
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from data import real, rows, split
+from data.augment import Augmentation
+from data.batch import Batch
+from data.dataset import DataSet
+from data.decode import open_image, pixels, reason, square
+from data.errors import DataError
+from data.images import ImageData, ImageLoader, check_labels
+from data.loader import Order, generator
+
+#: The part of the shorter side that evaluation sees, as everywhere for ImageNet.
+EVALUATION_CROP = 0.875
+_RATIOS = (math.log(3 / 4), math.log(4 / 3))
+
+
+class StreamedImages(ImageData):
+    """Like ImageData, but nothing is kept; `setup("test")` is content with the test split."""
+
+    def __init__(
+        self,
+        entry: DataSet,
+        *,
+        augmentation: Augmentation | None = None,
+        workers: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(entry, **options)
+        self.augmentation = augmentation or Augmentation()
+        self.workers = len(os.sched_getaffinity(0)) if workers is None else workers
+        self.sources: dict[str, tuple[Any, np.ndarray]] = {}
+        self._labels: dict[str, np.ndarray] = {}
+
+    def setup(self, stage: str | None = None) -> None:
+        """Find and check all splits, or the test splits alone; no image is decoded yet."""
+        wanted = self.entry.tests if stage == "test" else None
+        if self.sources.keys() >= set(wanted or self.entry.splits):
+            return
+        found = rows.of(self.entry, wanted)
+        labels = {name: source.labels(self.entry.label) for name, source in found.items()}
+        for name, values in labels.items():
+            check_labels(f"{self.entry.name}/{name}", values, self.entry.classes)
+        if "train" in labels:
+            parts = split.plan(self.entry, labels, sample=self.sample)
+        else:
+            parts = {name: (name, np.arange(len(values))) for name, values in labels.items()}
+        digest = hashlib.sha256()
+        tables = {name: _table(source) for name, source in found.items()}
+        for name, (where, members) in sorted(parts.items()):
+            self.sources[name] = tables[where], members
+            self._labels[name] = labels[where][members].astype(np.int64)
+            digest.update(f"{name}:{members.dtype}".encode())
+            digest.update(members.tobytes() + self._labels[name].tobytes())
+        for source in found.values():  # reading all bytes would take an hour each time
+            digest.update(
+                repr([(path.name, path.stat().st_size) for path in source.files]).encode()
+            )
+        if self.entry.relabelled:
+            table, _ = self.sources["test"]
+            names = [cell["path"] or "" for cell in table[self.entry.columns[0]]]
+            self._labels["test"] = real.labels(self.entry.relabelled, names)
+            digest.update(self._labels["test"].tobytes())
+        self.fingerprint = digest.hexdigest()
+        self.mean, self.std = torch.tensor(self.entry.mean), torch.tensor(self.entry.std)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of examples of each split."""
+        return {name: len(labels) for name, labels in self._labels.items()}
+
+    def _loader(
+        self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
+    ) -> "StreamedLoader":
+        table, members = self.sources[name]
+        column = self.entry.columns[0]
+        where = f"{self.entry.name}/{name}"
+        reader = Reader(where, table, column, members, self.entry, augmentation)
+        order = Order(
+            len(members),
+            seed=self.seed,
+            shuffle=shuffle,
+            rank=self.rank,
+            world_size=self.world_size,
+        )
+        return StreamedLoader(
+            reader,
+            torch.from_numpy(self._labels[name]),
+            workers=self.workers,
+            mean=self.mean,
+            std=self.std,
+            classes=self.entry.classes,
+            augmentation=augmentation or Augmentation(),
+            batch_size=self.batch_size,
+            order=order,
+        )
+
+
+class Reader(Dataset[Tensor]):
+    """Decodes one example to uint8; what is random comes with the request."""
+
+    def __init__(
+        self,
+        where: str,
+        table: Any,
+        column: str,
+        members: np.ndarray,
+        entry: DataSet,
+        augmentation: Augmentation | None,
+    ) -> None:
+        self.where, self.table, self.column, self.members = where, table, column, members
+        self.channels, self.size = entry.channels, entry.image_size
+        self.least = augmentation.resized_crop if augmentation else 0.0
+
+    def __getitem__(self, request: tuple[int, tuple[int, ...]]) -> Tensor:
+        """The example's C×H×W, by its place in the split and the numbers of its generator."""
+        place, numbers = request
+        row = int(self.members[place])
+        data = self.table[row][self.column]["bytes"]
+        try:
+            if not self.least:
+                near = math.ceil(self.size / EVALUATION_CROP)
+                image = open_image(data, channels=self.channels, near=near)
+                return torch.from_numpy(square(image, self.size, crop=EVALUATION_CROP).copy())
+            return self._cropped(data, generator(*numbers))
+        except (OSError, SyntaxError, ValueError, TypeError) as error:
+            raise DataError(
+                f"{self.where}, row {row}: the image doesn't decode: {reason(error)}"
+            ) from None
+
+    def _cropped(self, data: bytes, drawn: torch.Generator) -> Tensor:
+        """Inception's crop: a part of the area, of some ratio, resized to the size."""
+        whole = open_image(data, channels=self.channels)
+        left, top, width, height = crop_box(whole.size, self.least, drawn)
+        box = (left, top, left + width, top + height)
+        resized = whole.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
+        return torch.from_numpy(pixels(resized).copy())
+
+
+def crop_box(
+    size: tuple[int, int], least: float, drawn: torch.Generator
+) -> tuple[int, int, int, int]:
+    """Left, top, width and height as RandomResizedCrop draws them: ten tries, else the middle."""
+    width, height = size
+    for first, second, third, fourth in torch.rand(10, 4, generator=drawn).tolist():
+        area = width * height * (least + (1 - least) * first)
+        ratio = math.exp(_RATIOS[0] + (_RATIOS[1] - _RATIOS[0]) * second)
+        wide, tall = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < wide <= width and 0 < tall <= height:
+            left, top = int(third * (width - wide + 1)), int(fourth * (height - tall + 1))
+            return left, top, wide, tall
+    wide = min(width, round(height * 4 / 3))
+    tall = min(height, round(width * 4 / 3))
+    return (width - wide) // 2, (height - tall) // 2, wide, tall
+
+
+class StreamedLoader(ImageLoader):
+    """Batches decoded by worker processes, then augmented as batches here.
+
+    Mixing needs the partner's pixels, which only this rank's own batch has: with it, several
+    devices blend other pairs than one device would.
+    """
+
+    def __init__(self, reader: Reader, target: Tensor, *, workers: int, **options: Any) -> None:
+        # One image in place of all of them, for its size.
+        empty = torch.empty(1, reader.channels, reader.size, reader.size, dtype=torch.uint8)
+        super().__init__(empty, target, **options)
+        self.reader, self.workers = reader, workers
+        self._ready = empty
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the epoch's batches, decoded ahead."""
+        everybody = self.permutation()
+        together = self.batch_size * self.sampler.world_size
+        shares = [
+            everybody[start : start + together] for start in range(0, len(everybody), together)
+        ]
+        shares = shares[: len(self)]
+        requests = [
+            [
+                (int(row), (self.sampler.seed, self.sampler.epoch, number, place))
+                for place, row in enumerate(share.tolist())
+                if place % self.sampler.world_size == self.sampler.rank
+            ]
+            for number, share in enumerate(shares)
+        ]
+        decoded = DataLoader(
+            self.reader,
+            batch_sampler=requests,  # type: ignore[arg-type]
+            num_workers=self.workers,
+            collate_fn=torch.stack,
+        )
+        for number, self._ready in enumerate(decoded):
+            yield self.batch(number, shares[number])
+
+    def gather(self, index: Tensor) -> Tensor:
+        """The batch that was decoded last."""
+        del index
+        return self._ready
+
+
+def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> StreamedImages:
+    """Make the data module with the augmentation of a recipe."""
+    augmentation = Augmentation.of(recipe)
+    if augmentation.mixes and options.get("world_size", 1) > 1:
+        raise DataError("mixup and cutmix of streamed images work on one device only, so far")
+    return StreamedImages(entry, augmentation=augmentation, **options)
+
+
+class Files:
+    """Image files as rows of a table."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.paths = paths
+
+    def __getitem__(self, row: int) -> dict[str, dict[str, Any]]:
+        path = self.paths[row]
+        return {"image": {"bytes": path.read_bytes(), "path": str(path)}}
+
+
+def _table(source: rows.Rows) -> Any:
+    """The split as `datasets` maps it, its images left as bytes."""
+    if isinstance(source, rows.Folders):
+        return Files(source.files)
+    kind = "parquet" if isinstance(source, rows.Parquet) else "webdataset"
+    files = [str(path) for path in source.files]
+    found = datasets.load_dataset(kind, data_files={"rows": files}, split="rows")
+    for name, feature in found.features.items():
+        if isinstance(feature, datasets.Image):
+            found = found.cast_column(name, datasets.Image(decode=False))
+    return found

@@ -1,0 +1,70 @@
+"""MaskedLM: trains any text model with one row of logits a token to fill in masked tokens."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.tasks.optimisation import Optimisation
+from models.tasks.task import Batch, Task
+
+#: The target of a token that is not to be predicted.
+IGNORED = -100
+
+
+class MaskedLM(Task):
+    """Cross-entropy of the masked tokens alone; every masked token weighs the same.
+
+    The predictions kept of a text are how many of its tokens were masked, how many of these were
+    right, and their loss.
+    """
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """The mean over the batch's masked tokens."""
+        masked = target != IGNORED
+        # Picking first spares the softmax of the 85 % that don't count.
+        return F.cross_entropy(output[masked].float(), target[masked])
+
+    def losses(self, output: Tensor, target: Tensor) -> Tensor:
+        """The loss of each masked token."""
+        masked = target != IGNORED
+        return F.cross_entropy(output[masked].float(), target[masked], reduction="none")
+
+    def predict(self, output: Tensor) -> Tensor:
+        """The likeliest token at each place."""
+        return output.argmax(-1)
+
+    def scores(self, predictions: dict[str, Tensor]) -> dict[str, float]:
+        """The perplexity of masked tokens, exp of their mean loss, and the share of right ones."""
+        masked = predictions["target"].double().sum()
+        loss = predictions["loss"].double().sum() / masked
+        return {
+            "perplexity": math.exp(min(loss.item(), 700.0)),
+            "masked_accuracy": (predictions["predicted"].double().sum() / masked).item(),
+        }
+
+    def _evaluate(self, batch: Batch, loss: Any, predictions: Any) -> None:
+        output = self.model(*batch.inputs)
+        masked = batch.target != IGNORED
+        losses = self.losses(output, batch.target)
+        loss.update(losses)
+        texts = torch.nonzero(masked)[:, 0]
+        summed = torch.zeros(len(masked), device=losses.device).index_add_(0, texts, losses.float())
+        right = (self.predict(output) == batch.target) & masked
+        predictions.update(batch.index, masked.sum(1), right.sum(1), summed)
+
+
+def make(
+    model: nn.Module,
+    *,
+    label_smoothing: float,
+    optimisation: Optimisation,
+    metrics: Sequence[str],
+    tests: Sequence[str],
+) -> MaskedLM:
+    """Make the task; a smoothed loss would be no perplexity."""
+    del label_smoothing
+    return MaskedLM(model, optimisation=optimisation, metrics=metrics, tests=tests)

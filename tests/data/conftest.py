@@ -1,0 +1,55 @@
+"""Where the tests find real data: BENCH_DATA and BENCH_MODELS, or `shared/` beside the checkout."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[3] / "shared"
+
+
+def _mirror(variable: str, folder: str) -> Path | None:
+    path = Path(os.environ.get(variable, SHARED / folder))
+    return path if path.is_dir() else None
+
+
+DATA, MODELS = _mirror("BENCH_DATA", "data"), _mirror("BENCH_MODELS", "models")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """Nothing is read from, or left in, the cache of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("huggingface")))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        for variable in ("BENCH_DATA", "BENCH_MODELS", "HF_HUB_CACHE"):
+            patch.delenv(variable, raising=False)
+        yield
+
+
+@pytest.fixture
+def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has neither data nor models."""
+    for variable in ("BENCH_DATA", "BENCH_MODELS"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture(scope="session")
+def mirror():
+    """The mirror of real data repositories."""
+    if DATA is None:
+        pytest.skip("no data mirror: set BENCH_DATA")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_DATA", str(DATA))
+        yield DATA
+
+
+@pytest.fixture(scope="session")
+def weights():
+    """The mirror of real models, and of the tokenisers with them."""
+    if MODELS is None:
+        pytest.skip("no mirror of models: set BENCH_MODELS")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_MODELS", str(MODELS))
+        yield MODELS

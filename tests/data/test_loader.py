@@ -1,0 +1,67 @@
+"""The order of training and the shares of ranks; splits carved by class."""
+
+import hypothesis.strategies as st
+import numpy as np
+import torch
+from hypothesis import given
+
+from data.loader import Order
+from data.split import by_class, of_size
+
+sizes = st.integers(1, 300)
+
+
+@given(sizes, st.integers(0, 2**32 - 1), st.integers(0, 100))
+def test_the_order_depends_on_seed_and_epoch_alone(size: int, seed: int, epoch: int) -> None:
+    first = Order(size, seed=seed, shuffle=True)
+    first.set_epoch(epoch)
+    torch.manual_seed(0)
+    again = Order(size, seed=seed, shuffle=True)
+    again.set_epoch(epoch)
+    assert torch.equal(first.indices(), again.indices())
+    assert torch.equal(first.indices().sort().values, torch.arange(size))
+    if size > 20:
+        again.set_epoch(epoch + 1)
+        assert not torch.equal(first.indices(), again.indices())
+
+
+@given(sizes, st.integers(1, 8), st.booleans())
+def test_ranks_share_the_examples_without_padding(size: int, ranks: int, shuffle: bool) -> None:
+    orders = [
+        Order(size, seed=1, shuffle=shuffle, rank=rank, world_size=ranks) for rank in range(ranks)
+    ]
+    together = torch.cat([order.indices() for order in orders])
+    assert torch.equal(together.sort().values, torch.arange(size))
+
+
+@given(st.integers(2, 16), st.integers(1, 4))
+def test_a_global_batch_is_the_same_on_any_number_of_ranks(batch: int, ranks: int) -> None:
+    alone = Order(200, seed=5, shuffle=True).indices()
+    shares = [Order(200, seed=5, shuffle=True, rank=r, world_size=ranks) for r in range(ranks)]
+    first = torch.cat([share.indices()[:batch] for share in shares])
+    assert set(first.tolist()) == set(alone[: batch * ranks].tolist())
+
+
+@given(st.integers(1, 5), st.integers(20, 60), st.integers(0, 99))
+def test_splits_take_their_share_of_each_class(classes: int, each: int, seed: int) -> None:
+    labels = np.repeat(np.arange(classes), each)
+    kept, carved = by_class(labels, fraction=0.25, seed=seed)
+    assert sorted([*kept, *carved]) == list(range(len(labels)))
+    assert np.bincount(labels[carved]).tolist() == [round(each / 4)] * classes
+    again = by_class(labels, fraction=0.25, seed=seed)
+    assert np.array_equal(again[1], carved)
+
+
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=200), st.floats(0, 0.9), st.integers(0, 9))
+def test_a_carved_split_has_its_exact_size_and_share(
+    labels: list[int], part: float, seed: int
+) -> None:
+    given_labels = np.array(labels)
+    size = int(part * len(labels))
+    kept, carved = of_size(given_labels, size=size, seed=seed)
+    assert len(carved) == size
+    assert sorted([*kept, *carved]) == list(range(len(labels)))
+    for label in set(labels):
+        exact = size * labels.count(label) / len(labels)
+        assert abs((given_labels[carved] == label).sum() - exact) < 1
+    assert np.array_equal(of_size(given_labels, size=size, seed=seed)[1], carved)
