@@ -168,7 +168,7 @@ def _stamp(module: str) -> str:
     """Tell the state of a module's top-level package on disk, without importing it."""
     top = module.partition(".")[0]
     found = importlib.util.find_spec(top)
-    places = list(found.submodule_search_locations or [found.origin]) if found else [f"{top}.py"]
+    places = [*(found.submodule_search_locations or [found.origin])] if found else [f"{top}.py"]
     files = [
         path
         for place in map(Path, filter(None, places))

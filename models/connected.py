@@ -66,5 +66,10 @@ def weight_sharing(
     field: int = 10,
 ) -> OneHiddenLayer:
     """The neurons of a map share their weights: a convolution, 1,000 weights at any size."""
-    hidden = nn.Conv2d(channels, units, field, padding="same", bias=False)
+    before = (field - 1) // 2
+    after = field - 1 - before
+    hidden = nn.Sequential(
+        nn.ZeroPad2d((before, after, before, after)),
+        nn.Conv2d(channels, units, field, bias=False),
+    )
     return OneHiddenLayer((channels, image_size, image_size), hidden, units, classes)
