@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection, get_context
@@ -62,7 +62,7 @@ class Executor:
     jobs: int
     threads: int
     device: Device
-    listener: Listener
+    listeners: Sequence[Listener]
     modules: Iterable[str] = ()
     _running: list[_Job] = field(default_factory=list, init=False)
 
@@ -86,10 +86,12 @@ class Executor:
                         self._running.remove(job)
                         if not self._finish(job):
                             elsewhere.append(job.planned)
-                            self.listener.elsewhere(job.planned)
+                            for listener in self.listeners:
+                                listener.elsewhere(job.planned)
                 if elsewhere and not queue and not self._running:
                     queue, elsewhere = self._look(elsewhere)
-                self.listener.tick()
+                for listener in self.listeners:
+                    listener.tick()
         finally:
             self._stop()
 
@@ -115,7 +117,8 @@ class Executor:
             process.start()
             folder = self.store.folder(planned.key, planned.next_attempt)
             self._running.append(_Job(planned, order, slot, process, folder, _oom_kills()))
-            self.listener.started(planned, slot)
+            for listener in self.listeners:
+                listener.started(planned, slot)
 
     def _set_aside_damaged(self, planned: PlannedRun) -> None:
         if planned.attempt and planned.attempt.state == "damaged":
@@ -132,7 +135,9 @@ class Executor:
         for line in lines:
             if line.endswith(b"\n"):
                 job.read += len(line)
-                self.listener.progressed(job.planned, Epoch.model_validate_json(line))
+                epoch = Epoch.model_validate_json(line)
+                for listener in self.listeners:
+                    listener.progressed(job.planned, epoch)
 
     def _finish(self, job: _Job) -> bool:
         """Take a worker's record, or write one for it if it died without; False if it was taken."""
@@ -145,7 +150,7 @@ class Executor:
             record = read_record(job.folder / "record.json")
         except (OSError, Damaged):
             record = self._lost(job, code)
-        self.listener.finished(job.planned, record)
+        self._finished(job.planned, record)
         return True
 
     def _lost(self, job: _Job, code: int | None) -> Record:
@@ -188,10 +193,14 @@ class Executor:
             if attempt.state == "running":
                 waiting.append(planned)
             elif attempt.record and attempt.number >= awaited:
-                self.listener.finished(planned, attempt.record)
+                self._finished(planned, attempt.record)
             else:
                 orphaned.append(replace(planned, attempt=attempt, state="missing"))
         return orphaned, waiting
+
+    def _finished(self, planned: PlannedRun, record: Record) -> None:
+        for listener in self.listeners:
+            listener.finished(planned, record)
 
     def _stop(self) -> None:
         """End whatever still runs: politely, then not."""

@@ -30,7 +30,7 @@ _PRECISION: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
 }
 
 #: Imported once, in the fork server; not by statements, since not every run depends on them.
-for _module in ("data.images", "models.tasks.classify"):
+for _module in ("data.images", "data.text", "models.tasks.classify"):
     importlib.import_module(_module)
 
 

@@ -18,6 +18,7 @@ from bench.cli import (
     report,
     run_command,
     status,
+    sync,
 )
 from bench.errors import UserError
 
@@ -42,6 +43,7 @@ app.command("status")(status.status_command)
 app.command("report")(report.report_command)
 app.command("compare")(compare.compare_command)
 app.command("diff")(compare.diff_command)
+app.command("sync")(sync.sync_command)
 app.command("check")(check.check_command)
 app.command("reproduce")(check.reproduce_command)
 app.command("check-model")(check_model.check_model_command)

@@ -128,7 +128,7 @@ def _run_again(before: "Record", store: "Store") -> "Record":
     )
     device: Device = "cuda" if before.provenance.device == "cuda" else "cpu"
     with Display(Console(highlight=False, stderr=True), [planned], 1) as display:
-        Executor(beside, 1, before.provenance.threads, device, display).run([planned])
+        Executor(beside, 1, before.provenance.threads, device, [display]).run([planned])
     record = beside.scan([before.key])[before.key].record
     assert record is not None
     return record

@@ -66,6 +66,12 @@ Jobs = Annotated[
         min=1, help="Runs at a time; by default as many as the cores (or GPUs) have room for."
     ),
 ]
+DataRoot = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="BENCH_DATA", help="A mirror of data sets, laid out like the hub's repositories."
+    ),
+]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print it.")]
 
 DEFAULT_STORE = Path("bench-store")
@@ -82,6 +88,17 @@ def open_study(
     if store.exists() and not store.is_dir():
         raise UserError(f"the store {store} is no folder")
     return load(name, scale, settings or ()), Store(store)
+
+
+def use_data_root(folder: Path | None) -> None:
+    """Let all that loads data, workers too, look into this mirror first."""
+    from bench.errors import UserError
+
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise UserError(f"--data-root {folder} is no folder")
+    os.environ["BENCH_DATA"] = str(folder.resolve())
 
 
 def make_plan(study: "Study", store: "Store") -> "Plan":

@@ -1,6 +1,9 @@
 """`bench run`: do what the plan lacks, then print the table."""
 
 import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -8,6 +11,7 @@ import typer
 
 from bench.cli.options import (
     DEFAULT_STORE,
+    DataRoot,
     Jobs,
     Scale,
     Settings,
@@ -17,7 +21,9 @@ from bench.cli.options import (
     duration,
     make_plan,
     open_study,
+    use_data_root,
 )
+from bench.errors import UserError, nearest
 from bench.order import Device
 
 if TYPE_CHECKING:
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 
     from bench.plan import Plan
     from bench.store import Store
+    from bench.tracking.mirror import Mirror
 
 INTERRUPTED = 130
 RUNS_FAILED = 3
@@ -35,6 +42,7 @@ def run_command(
     scale: Scale = None,
     settings: Settings = None,
     store: StoreFolder = DEFAULT_STORE,
+    data_root: DataRoot = None,
     jobs: Jobs = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads of a run; by default the page's.")
@@ -43,38 +51,96 @@ def run_command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed runs again, too.")
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Show it elsewhere too: wandb, tensorboard, csv.", envvar="BENCH_TRACK"),
+    ] = None,
 ) -> int:
     """Run what is missing of a study, and print its tables.
 
     Finished runs are kept: after an interruption the same command goes on.
     """
+    from bench.tracking import TRACKERS
+
+    for tracker in track or ():
+        if tracker not in TRACKERS:
+            raise UserError(f"unknown tracker {tracker!r}{nearest(tracker, TRACKERS)}")
+    use_data_root(data_root)
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
     from rich.console import Console
 
     console = Console(highlight=False)
-    if plan.to_run(retry_failed=retry_failed) or plan.counts()["running"]:
+    mirror = None
+    if plan.to_run(retry_failed=retry_failed) or plan.running():
         threads = threads or study.threads
-        jobs = jobs or default_jobs(threads, device)
+        way = _Way(jobs or default_jobs(threads, device), threads, device, retry_failed)
         opened.prepare()
+        mirror = _mirror(track, opened, plan)
         try:
-            _execute(console, opened, plan, jobs, threads, device, retry_failed=retry_failed)
+            way.run(console, opened, plan, mirror)
         except KeyboardInterrupt:
             done = make_plan(study, opened).counts()["done"]
             console.print(f"stopped: {done} of {len(plan.runs)} runs are done and kept; go on with")
             console.print(f"  {_again(name, scale, settings, store)}", markup=False, soft_wrap=True)
             return INTERRUPTED
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"{error.strerror}; finished runs are kept, the same command goes on",
-                str(store),
-            ) from None
+            what = f"{error.strerror}; finished runs are kept, the same command goes on"
+            raise OSError(error.errno, what, str(store)) from None
         plan = make_plan(study, opened)
-    return show_report(console, opened, plan, settings or [])
+    target = _show_report(console, opened, plan, settings or [])
+    if mirror is not None:
+        mirror.reported(target)
+        for line in mirror.close():
+            console.print(line, soft_wrap=True, markup=False)
+    return _left(console, plan)
 
 
-def show_report(console: "Console", store: "Store", plan: "Plan", settings: list[str]) -> int:
+@dataclass(frozen=True)
+class _Way:
+    """How runs are to be executed."""
+
+    jobs: int
+    threads: int
+    device: Device
+    retry_failed: bool
+
+    def run(
+        self, console: "Console", store: "Store", plan: "Plan", mirror: "Mirror | None"
+    ) -> None:
+        """Run what the plan lacks, and wait for what others run."""
+        import data.catalogue
+        import models.catalogue
+        from bench.cli.display import Display
+        from bench.executor import Executor, Listener
+
+        to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
+        jobs = max(1, min(self.jobs, len(to_run)))
+        left_s = sum(planned.expected_s for planned in to_run) / jobs
+        console.print(
+            f"{plan.study.name} ({plan.study.scale}): {len(to_run)} of {len(plan.runs)} runs to "
+            f"do, {jobs} at a time, about {duration(left_s)}"
+        )
+        # So that a fork has the libraries of its model and data imported already.
+        modules = {models.catalogue.find(planned.run.spec.model.name).module for planned in to_run}
+        modules |= {data.catalogue.entries()[name].module for name in plan.study.data}
+        # A `kill` is answered like Ctrl-C: stop the workers, say how to go on.
+        signal.signal(signal.SIGTERM, _interrupt)
+        with Display(console, to_run + running, jobs) as display:
+            listeners: Sequence[Listener] = [display] if mirror is None else [display, mirror]
+            executor = Executor(store, jobs, self.threads, self.device, listeners, sorted(modules))
+            executor.run(to_run, running)
+
+
+def _mirror(trackers: list[str] | None, store: "Store", plan: "Plan") -> "Mirror | None":
+    if not trackers:
+        return None
+    from bench.tracking.mirror import Mirror
+
+    return Mirror(trackers, store.root, plan.study)
+
+
+def _show_report(console: "Console", store: "Store", plan: "Plan", settings: list[str]) -> Path:
     """Print the report of a plan, making its files where they are not current."""
     from bench.cli import reporting
     from reports import terminal
@@ -82,43 +148,20 @@ def show_report(console: "Console", store: "Store", plan: "Plan", settings: list
     target = reporting.folder(plan.study, store, settings)
     console.print(terminal.render(reporting.make(plan, store, target)))
     console.print(f"\nreport: {target}/report.html (.md .tex .csv .json)", soft_wrap=True)
+    return target
+
+
+def _left(console: "Console", plan: "Plan") -> int:
+    """Say what is not done, and how to go on."""
     left = len(plan.runs) - plan.counts()["done"]
-    if left:
-        are = "is" if left == 1 else "are"
-        console.print(
-            f"{left} of {len(plan.runs)} runs {are} not done: bench status {plan.study.name} says "
-            "why; the same command tries what was lost again, --retry-failed all"
-        )
-    return RUNS_FAILED if left else 0
-
-
-def _execute(
-    console: "Console",
-    store: "Store",
-    plan: "Plan",
-    jobs: int,
-    threads: int,
-    device: Device,
-    *,
-    retry_failed: bool,
-) -> None:
-    import models.catalogue
-    from bench.cli.display import Display
-    from bench.executor import Executor
-
-    to_run = plan.to_run(retry_failed=retry_failed)
-    running = plan.running()
-    jobs = max(1, min(jobs, len(to_run)))
-    modules = sorted({models.catalogue.find(p.run.spec.model.name).module for p in to_run})
-    # A `kill` is answered like Ctrl-C: stop the workers, say how to go on.
-    signal.signal(signal.SIGTERM, _interrupt)
-    left_s = sum(planned.expected_s for planned in to_run) / jobs
+    if not left:
+        return 0
+    are = "is" if left == 1 else "are"
     console.print(
-        f"{plan.study.name} ({plan.study.scale}): {len(to_run)} of {len(plan.runs)} runs to do, "
-        f"{jobs} at a time, about {duration(left_s)}"
+        f"{left} of {len(plan.runs)} runs {are} not done: bench status {plan.study.name} says why; "
+        "the same command tries what was lost again, --retry-failed all"
     )
-    with Display(console, to_run + running, jobs) as display:
-        Executor(store, jobs, threads, device, display, modules).run(to_run, running)
+    return RUNS_FAILED
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -126,7 +169,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _again(name: str, scale: str | None, settings: list[str] | None, store: object) -> str:
+def _again(name: str, scale: str | None, settings: list[str] | None, store: Path) -> str:
     words = ["bench run", name]
     if scale:
         words += ["--scale", scale]

@@ -177,6 +177,14 @@ def test_released_defaults_never_change() -> None:
         "warmup": 0.0,
         "clip_norm": None,
         "label_smoothing": 0.0,
+        "crop": 0,
+        "flip": False,
+        "resized_crop": 0.0,
+        "randaugment": 0,
+        "erasing": 0.0,
+        "mixup": 0.0,
+        "cutmix": 0.0,
+        "whole_words": False,
         "precision": "fp32",
     }
     assert spec({"lr": 0.01}, 3, args={"width": 16}).key == "0a581474f1f0b1f717aa"

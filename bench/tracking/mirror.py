@@ -1,0 +1,143 @@
+"""The process that feeds the trackers, and the listener in the parent that feeds it."""
+
+import queue
+import signal
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.plan import PlannedRun
+from bench.record import Epoch, Record
+from bench.study import Study
+from bench.tracking.events import Event, Finished, Progressed, Reported, Tracker, began
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import Queue
+
+LOG = "tracking.log"
+#: How long the end of a study waits for trackers that are behind.
+PATIENCE_S = 60.0
+
+
+def make(name: str, store: Path, study: str, scale: str) -> Tracker:
+    """A tracker by its name."""
+    if name == "wandb":
+        from bench.tracking.weights_and_biases import WeightsAndBiases, mode
+
+        return WeightsAndBiases(store, study, scale, mode())
+    from bench.tracking import files
+
+    folder = f"{study}-{scale}"
+    return files.Csv(store, folder) if name == "csv" else files.TensorBoard(store, folder)
+
+
+class Mirror:
+    """Passes on what the executor tells; never blocks, never raises for a tracker's trouble."""
+
+    def __init__(self, names: Iterable[str], store: Path, study: Study) -> None:
+        self.study, self.store = study, store
+        context = get_context("spawn")
+        self._events: Queue[Event | None] = context.Queue()
+        self._lines: Queue[str | None] = context.Queue()
+        self._process = context.Process(
+            target=feed,
+            args=(self._events, self._lines, list(names), store, study.name, study.scale),
+            daemon=True,
+        )
+        self._process.start()
+        self._mine: set[str] = set()
+
+    def started(self, planned: PlannedRun, slot: int) -> None:
+        """A run got a slot."""
+        del slot
+        self._mine.add(planned.key)
+        self._events.put(began(planned, self.study))
+
+    def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
+        """A run finished an epoch."""
+        self._events.put(Progressed(planned.key, epoch))
+
+    def finished(self, planned: PlannedRun, record: Record) -> None:
+        """A run left a record; those of other parents are theirs to show."""
+        if planned.key in self._mine:
+            self._events.put(Finished(planned.key, record))
+
+    def elsewhere(self, planned: PlannedRun) -> None:
+        """Another process runs it, and shows it."""
+        self._mine.discard(planned.key)
+
+    def tick(self) -> None:
+        """Some time has passed."""
+
+    def reported(self, folder: Path) -> None:
+        """The report is made."""
+        self._events.put(Reported(folder))
+
+    def close(self, patience_s: float = PATIENCE_S) -> list[str]:
+        """Let the trackers finish, but not for ever; return what they have to say."""
+        self._events.put(None)
+        lines: list[str] = []
+        try:
+            while (line := self._lines.get(timeout=patience_s)) is not None:
+                lines.append(line)
+        except queue.Empty:
+            lines.append(
+                f"tracking is behind and was left; bench sync {self.study.name} sends all of it"
+            )
+            self._process.kill()
+        self._events.cancel_join_thread()
+        self._process.join(timeout=5)
+        return lines
+
+
+def feed(
+    events: "Queue[Event | None]",
+    lines: "Queue[str | None]",
+    names: list[str],
+    store: Path,
+    study: str,
+    scale: str,
+) -> None:
+    """The process: give each event to each tracker; one that fails is left out from then on."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    trackers: dict[str, Tracker] = {}
+
+    @contextmanager
+    def guarded(name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, training must not feel it
+            trackers.pop(name, None)
+            with (store / LOG).open("a", encoding="utf-8") as stream:
+                traceback.print_exc(file=stream)
+            reason = " ".join(str(error).split())[:120]
+            lines.put(
+                f"{name} failed ({type(error).__name__}: {reason}), see {store / LOG}; "
+                f"bench sync {study} sends all of it again"
+            )
+
+    for name in names:
+        with guarded(name):
+            trackers[name] = make(name, store, study, scale)
+    while (event := _next(events)) is not None:
+        for name in list(trackers):
+            with guarded(name):
+                trackers[name].take(event)
+    for name in list(trackers):
+        with guarded(name):
+            lines.put(trackers[name].close())
+    lines.put(None)
+
+
+def _next(events: "Queue[Event | None]") -> Event | None:
+    """The next event, or None at the end or when the parent is gone."""
+    parent = parent_process()
+    while True:
+        try:
+            return events.get(timeout=1.0)
+        except queue.Empty:
+            if parent is not None and not parent.is_alive():
+                return None
