@@ -7,7 +7,7 @@ example rather than for each batch.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,7 @@ class Augmentation:
     cutmix: float = 0.0  # alpha; with both, each example takes either
 
     @classmethod
-    def of(cls, recipe: Mapping[str, Any]) -> "Augmentation":
+    def from_recipe(cls, recipe: Mapping[str, Any]) -> "Augmentation":
         """Take from a recipe what is for images."""
         return cls(**{field.name: recipe[field.name] for field in fields(cls)})
 
@@ -39,7 +39,8 @@ class Augmentation:
         return self.mixup > 0 or self.cutmix > 0
 
 
-class Draw(NamedTuple):
+@dataclass(frozen=True)
+class Draw:
     """The random numbers of a batch, a row an example; what is off has none."""
 
     corner: Tensor | None  # y, x of the crop
@@ -50,9 +51,10 @@ class Draw(NamedTuple):
     share: Tensor | None  # how much of an image is its own
     box: Tensor | None  # what cutmix takes of the partner; empty for mixup
 
-    def __getitem__(self, which: Any) -> "Draw":  # type: ignore[override]
+    def of(self, which: Tensor) -> "Draw":
         """The numbers of some examples."""
-        return Draw(*(None if part is None else part[which] for part in self))
+        parts = (getattr(self, field.name) for field in fields(self))
+        return Draw(*(None if part is None else part[which] for part in parts))
 
 
 def draw(

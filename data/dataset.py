@@ -70,7 +70,8 @@ class DataSet:
         """The module of the data module that loads it; its `make` makes one."""
         if self.kind == "image":
             return "data.streamed" if self.streamed else "data.images"
-        return "data.corpus" if self.task == "masked-lm" else "data.text"
+        raw = self.task == "masked-lm" or self.name.endswith("-nsp")
+        return "data.corpus" if raw else "data.text"
 
     @property
     def tests(self) -> tuple[str, ...]:

@@ -161,7 +161,7 @@ class ImageLoader(Loader):
             next_one = (place + 1) % len(everybody)
             alone = order.world_size == 1
             partner = x.roll(-1, 0) if alone else self._altered(everybody, drawn, next_one)
-            mine = drawn[place]
+            mine = drawn.of(place)
             assert mine.share is not None
             x = mix(x, partner, mine)
             other = self.target[everybody[next_one]]
@@ -173,7 +173,7 @@ class ImageLoader(Loader):
         return self.pixels.index_select(0, index)
 
     def _altered(self, everybody: Tensor, drawn: Draw, place: Tensor) -> Tensor:
-        mine = drawn[place]
+        mine = drawn.of(place)
         pixels = self.gather(everybody[place])
         x = self._normalise(alter(pixels, mine, self.augmentation))
         return x if mine.erase is None else erase(x, mine.erase)
@@ -184,7 +184,7 @@ class ImageLoader(Loader):
 
 def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> ImageData:
     """Make the data module with the augmentation of a recipe."""
-    return ImageData(entry, augmentation=Augmentation.of(recipe), **options)
+    return ImageData(entry, augmentation=Augmentation.from_recipe(recipe), **options)
 
 
 def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:

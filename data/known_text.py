@@ -1,5 +1,7 @@
 """The text data sets that are known by name."""
 
+from dataclasses import replace
+
 from data.dataset import DataSet, Task
 
 BERT = "bert-uncased"
@@ -348,4 +350,21 @@ def own_text(path: str) -> DataSet:
     )
 
 
-DATA_SETS = (*_GLUE_TASKS, _AG_NEWS, *_GENERATED, *_CORPORA)
+#: Next-sentence prediction over the same texts, as a task of two classes.
+_NEXT = tuple(
+    replace(
+        corpus,
+        name=f"{corpus.name}-nsp",
+        title=f"{corpus.title}: is the second part what follows?",
+        task="classify",
+        classes=2,
+        labels=("other", "next"),
+        metrics=("accuracy",),
+        policy=f"{corpus.policy}; half of the pairs follow each other, seed 0",
+        splits={},
+    )
+    for corpus in _CORPORA
+    if corpus.name in {"python-docs", "wikitext103"}
+)
+
+DATA_SETS = (*_NEXT, *_GLUE_TASKS, _AG_NEWS, *_GENERATED, *_CORPORA)

@@ -5,7 +5,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +43,10 @@ class Rows:
     def column(self, name: str) -> Iterator[list[Any]]:
         """The values of a column, in pieces: texts, or `Encoded` images."""
         raise NotImplementedError
+
+    def count(self, column: str) -> int:
+        """How many there are."""
+        return sum(len(piece) for piece in self.column(column))
 
 
 class Parquet(Rows):
@@ -126,10 +130,6 @@ class Shards(Rows):
 class Lines(Rows):
     """Texts without labels: JSON objects a line, or plain text, a paragraph an example."""
 
-    def labels(self, column: str) -> np.ndarray:
-        """A zero for each text, since they have none."""
-        return np.zeros(sum(len(piece) for piece in self.column(column)), dtype=np.int64)
-
     def column(self, name: str) -> Iterator[list[Any]]:
         """The texts, a file a piece."""
         for path in self.files:
@@ -183,6 +183,22 @@ def of(entry: DataSet, splits: tuple[str, ...] | None = None) -> dict[str, Rows]
         matching = [path for path in files if path.match(pattern)]
         found[split] = kind_of(matching)(f"{entry.name}/{split}", matching)
     return found
+
+
+def present(entry: DataSet) -> DataSet:
+    """The entry without those further test splits that this machine lacks (a sample may)."""
+    if entry.repository is None:
+        return entry
+    lacking = {
+        split
+        for split in entry.tests[1:]
+        if not repository.locate(entry.repository, [entry.files[split]], revision=entry.revision)
+    }
+    return replace(
+        entry,
+        splits={split: size for split, size in entry.splits.items() if split not in lacking},
+        files={split: files for split, files in entry.files.items() if split not in lacking},
+    )
 
 
 def kind_of(files: list[Path]) -> type[Rows]:

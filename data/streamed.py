@@ -203,7 +203,7 @@ class StreamedLoader(ImageLoader):
         ]
         decoded = DataLoader(
             self.reader,
-            batch_sampler=requests,  # type: ignore[arg-type]
+            batch_sampler=requests,
             num_workers=self.workers,
             collate_fn=torch.stack,
         )
@@ -218,7 +218,7 @@ class StreamedLoader(ImageLoader):
 
 def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> StreamedImages:
     """Make the data module with the augmentation of a recipe."""
-    augmentation = Augmentation.of(recipe)
+    augmentation = Augmentation.from_recipe(recipe)
     if augmentation.mixes and options.get("world_size", 1) > 1:
         raise DataError("mixup and cutmix of streamed images work on one device only, so far")
     return StreamedImages(entry, augmentation=augmentation, **options)

@@ -1,0 +1,197 @@
+"""Corpus: raw text for masked language modelling, and pairs for next-sentence prediction."""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import tokenizers
+import torch
+from torch import Tensor
+
+from data import cache, rows, split, texts, tokenisers
+from data.batch import Batch
+from data.dataset import DataSet
+from data.masking import Masking
+from data.text import TextData
+from data.texts import TextLoader
+
+_FORMAT = 1
+_PIECE = 4096
+
+
+class Corpus(TextData):
+    """Texts end to end, cut to the length of the model; masked anew every epoch.
+
+    Validation and test are masked once and for all, so that every model fills in the same gaps.
+    """
+
+    def __init__(self, entry: str | DataSet, *, whole_words: bool = False, **options: Any) -> None:
+        super().__init__(entry, **options)
+        self.whole_words = whole_words
+
+    def setup(self, stage: str | None = None) -> None:
+        """Load all splits, once."""
+        if self.splits:
+            return
+        kept = load(self.entry, sample=self.sample)
+        self.splits = {name: texts.load(kept, name) for name in kept.facts["splits"]}
+        self.fingerprint = kept.fingerprint
+        special, continues = (
+            torch.from_numpy(kept.array(name)) for name in ("special", "continues")
+        )
+        self.masking = Masking(
+            kept.facts["mask_token"], special, continues & torch.tensor(self.whole_words)
+        )
+
+    def _loader(self, name: str, *, shuffle: bool = False) -> TextLoader:
+        if self.entry.task == "classify":
+            return super()._loader(name, shuffle=shuffle)
+        found = self.splits[name]
+        order = self._order(len(found.labels), shuffle=shuffle)
+        return MaskedLoader(found, self.masking, batch_size=self.batch_size, order=order)
+
+
+class MaskedLoader(TextLoader):
+    """Masks each text by numbers of its own: those of the epoch, or in evaluation always the same.
+
+    So the masks don't depend on the batch size, on the order or on the number of ranks.
+    """
+
+    def __init__(self, found: texts.Texts, masking: Masking, **options: Any) -> None:
+        super().__init__(found, **options)
+        self.masking = masking
+
+    def batch(self, number: int, everybody: Tensor) -> Batch:
+        """Gather and pad, then mask; a pad is special, and so never masked."""
+        (tokens, mask, segments), _, index = super().batch(number, everybody)
+        order = self.sampler
+        stream = (order.seed, order.epoch) if order.shuffle else (0,)
+        seen, wanted = self.masking.apply(tokens, [(*stream, int(i)) for i in index])
+        return Batch((seen, mask, segments), wanted, index)
+
+
+def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> Corpus:
+    """Make the data module with the masking of a recipe."""
+    return Corpus(entry, whole_words=recipe["whole_words"], **options)
+
+
+def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
+    """Tokenise a corpus, or open what was tokenised before."""
+    found = rows.of(entry)
+    made_from = {
+        "format": _FORMAT,
+        "tokenizers": tokenizers.__version__,
+        "entry": {key: str(value) for key, value in entry.what_counts().items()},
+        "sample": sample,
+        "files": {name: cache.stamp_of(source.files) for name, source in found.items()},
+    }
+    if entry.source.startswith("embedded"):
+        made_from["texts"] = str(hash_of(found))
+
+    def fill(draft: cache.Draft) -> None:
+        column = entry.columns[0]
+        # Texts have no labels: all are of one class.
+        unlabelled = {n: np.zeros(source.count(column), np.int64) for n, source in found.items()}
+        parts = split.plan(entry, unlabelled, sample=sample)
+
+        def of(part: str) -> Iterator[str]:
+            where, members = parts[part]
+            wanted, row = set(members.tolist()), 0
+            for piece in found[where].column(column):
+                yield from (text for i, text in enumerate(piece, start=row) if i in wanted)
+                row += len(piece)
+
+        if entry.tokenizer.startswith("train:"):
+            wanted = tokenisers.wanted_size(entry.tokenizer)
+            tokenizer = tokenisers.train(of("train"), wanted)
+        else:
+            tokenizer = tokenisers.load(entry.tokenizer)
+        cut = _pairs if entry.task == "classify" else _packed
+        for name in parts:
+            cut(draft, name, _encoded(tokenizer, of(name)), tokenizer, entry.length)
+        _save_vocabulary(draft, tokenizer, entry.vocab_size)
+        draft.facts["splits"] = list(parts)
+
+    return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.length}", made_from, fill)
+
+
+def hash_of(found: Mapping[str, rows.Rows]) -> str:
+    """The digest of texts that lie in no file."""
+    return cache.fingerprint(
+        (name, np.array([text for piece in source.column("text") for text in piece]))
+        for name, source in found.items()
+    )
+
+
+def _encoded(tokenizer: tokenizers.Tokenizer, of: Iterator[str]) -> Iterator[np.ndarray]:
+    """The tokens of each text that has any, without special ones."""
+    tokenizer.no_truncation()
+    piece: list[str] = []
+    for text in of:
+        piece.append(text)
+        if len(piece) == _PIECE:
+            yield from _ids(tokenizer, piece)
+            piece = []
+    yield from _ids(tokenizer, piece)
+
+
+def _ids(tokenizer: tokenizers.Tokenizer, piece: list[str]) -> Iterator[np.ndarray]:
+    for found in tokenizer.encode_batch(piece, add_special_tokens=False):
+        if found.ids:
+            yield np.array(found.ids, dtype=np.int32)
+
+
+def _packed(
+    draft: cache.Draft,
+    name: str,
+    encoded: Iterator[np.ndarray],
+    tokenizer: tokenizers.Tokenizer,
+    length: int,
+) -> None:
+    """[CLS] as many tokens as fit [SEP], across the borders of texts; only the last is shorter."""
+    first, last = (tokenizer.token_to_id(t) for t in (tokenisers.CLS, tokenisers.SEP))
+    stream = np.concatenate(list(encoded))
+    chunks = [stream[i : i + length - 2] for i in range(0, len(stream), length - 2)]
+    tokens = [np.concatenate([[first], chunk, [last]]).astype(np.int32) for chunk in chunks]
+    second = np.array([len(text) for text in tokens], dtype=np.int32)
+    texts.save(draft, name, tokens, second, np.zeros(len(tokens), dtype=np.int64))
+
+
+def _pairs(
+    draft: cache.Draft,
+    name: str,
+    encoded: Iterator[np.ndarray],
+    tokenizer: tokenizers.Tokenizer,
+    length: int,
+) -> None:
+    """[CLS] a segment [SEP] the next one [SEP], or in half of all pairs one of another text."""
+    first, last = (tokenizer.token_to_id(t) for t in (tokenisers.CLS, tokenisers.SEP))
+    half = (length - 3) // 2
+    cut = [[text[i : i + half] for i in range(0, len(text), half)] for text in encoded]
+    cut = [segments for segments in cut if len(segments) > 1]
+    draw = np.random.Generator(np.random.PCG64(0))
+    tokens, second, labels = [], [], []
+    for number, segments in enumerate(cut):
+        for one, following in pairwise(segments):
+            is_next = bool(draw.integers(2)) or len(cut) == 1
+            if not is_next:
+                other = cut[(number + 1 + draw.integers(len(cut) - 1)) % len(cut)]
+                following = other[draw.integers(len(other))]
+            tokens.append(np.concatenate([[first], one, [last], following, [last]]))
+            second.append(len(one) + 2)
+            labels.append(int(is_next))
+    joined = [text.astype(np.int32) for text in tokens]
+    texts.save(
+        draft, name, joined, np.array(second, dtype=np.int32), np.array(labels, dtype=np.int64)
+    )
+
+
+def _save_vocabulary(draft: cache.Draft, tokenizer: tokenizers.Tokenizer, size: int) -> None:
+    special, continues = np.ones(size, dtype=bool), np.zeros(size, dtype=bool)
+    for token, number in tokenizer.get_vocab().items():
+        special[number] = token in tokenisers.SPECIAL
+        continues[number] = token.startswith("##")
+    draft.save("special", special)
+    draft.save("continues", continues)
+    draft.facts["mask_token"] = tokenizer.token_to_id(tokenisers.MASK)

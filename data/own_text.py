@@ -1,0 +1,44 @@
+"""Texts of one's own (.txt, .json lines, parquet), and the interpreter's own documentation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from data.errors import DataError
+from data.folder import place
+from data.rows import Rows, kind_of
+
+_SUFFIXES = {".txt", ".json", ".jsonl", ".gz", ".parquet"}
+
+
+@dataclass(frozen=True)
+class Given(Rows):
+    """Texts in memory."""
+
+    texts: tuple[str, ...]
+
+    def column(self, name: str) -> Iterator[list[Any]]:
+        """All texts in one piece."""
+        yield list(self.texts)
+
+
+def rows(source: str) -> dict[str, Rows]:
+    """Find the texts at a path, all of them in train; or Python's, in three splits."""
+    if source.startswith("embedded"):
+        return _python()
+    root = place(source)
+    inside = sorted(root.rglob("*")) if root.is_dir() else [root]
+    files = [path for path in inside if path.is_file() and path.suffix in _SUFFIXES]
+    if not files:
+        raise DataError(f"there is no text at {root}")
+    where = f"text:{source}/train"
+    return {"train": kind_of(files)(where, files)}
+
+
+def _python() -> dict[str, Rows]:
+    from pydoc_data.topics import topics
+
+    texts = [topics[name] for name in sorted(topics)]
+    parts = {"train": [], "val": texts[8::10], "test": texts[9::10]}
+    parts["train"] = [text for i, text in enumerate(texts) if i % 10 < 8]
+    return {name: Given(f"python-docs/{name}", [], tuple(part)) for name, part in parts.items()}

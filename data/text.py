@@ -1,0 +1,160 @@
+"""TextData: the LightningDataModule of labelled texts and pairs of them (GLUE and its like)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import tokenizers
+
+from data import cache, entailment, polarity, rows, split, texts, tokenisers
+from data.catalogue import find
+from data.dataset import DataSet
+from data.errors import DataError
+from data.images import check_labels
+from data.loader import Order
+from data.texts import TextLoader, Texts
+
+_GENERATED = {"polarity": polarity, "entailment": entailment}
+_FORMAT = 1
+
+
+class TextData(pl.LightningDataModule):
+    """Texts tokenised once, as memory-mapped tokens, in batches of about one length.
+
+    `batch_size` is that of one device. The order of training depends on `seed` and the epoch
+    alone. After `setup`, `fingerprint` names what was really loaded.
+    """
+
+    def __init__(
+        self,
+        entry: str | DataSet,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        sample: bool = False,
+    ) -> None:
+        super().__init__()
+        self.entry = find(entry) if isinstance(entry, str) else entry
+        if sample:
+            self.entry = rows.present(self.entry)
+        self.batch_size, self.seed, self.sample = batch_size, seed, sample
+        self.rank, self.world_size = rank, world_size
+        self.splits: dict[str, Texts] = {}
+        self.fingerprint = ""
+
+    def setup(self, stage: str | None = None) -> None:
+        """Load and check all splits, once."""
+        if self.splits:
+            return
+        kept = load(self.entry, sample=self.sample)
+        self.splits = {name: texts.load(kept, name) for name in kept.facts["splits"]}
+        self.fingerprint = kept.fingerprint
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of examples of each split."""
+        return {name: len(found.labels) for name, found in self.splits.items()}
+
+    def facts(self) -> dict[str, int]:
+        """The model arguments that the data decides."""
+        return self.entry.facts()
+
+    def train_dataloader(self) -> TextLoader:
+        """Shuffled by (seed, epoch), the incomplete batch dropped."""
+        return self._loader("train", shuffle=True)
+
+    def val_dataloader(self) -> TextLoader:
+        """Every example once, by length."""
+        return self._loader("val")
+
+    def test_dataloader(self) -> list[TextLoader]:
+        """The test splits, every example once, by length."""
+        return [self._loader(name) for name in self.entry.tests]
+
+    def _loader(self, name: str, *, shuffle: bool = False) -> TextLoader:
+        return TextLoader(
+            self.splits[name],
+            batch_size=self.batch_size,
+            order=self._order(len(self.splits[name].labels), shuffle=shuffle),
+        )
+
+    def _order(self, size: int, *, shuffle: bool) -> Order:
+        return Order(
+            size, seed=self.seed, shuffle=shuffle, rank=self.rank, world_size=self.world_size
+        )
+
+
+def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> TextData:
+    """Make the data module; a recipe has nothing for it."""
+    del recipe
+    return TextData(entry, **options)
+
+
+def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
+    """Tokenise the texts of a data set, or open what was tokenised before."""
+    found = {} if entry.name in _GENERATED else rows.of(entry)
+    made_from = {
+        "format": _FORMAT,
+        "tokenizers": tokenizers.__version__,
+        "entry": {key: str(value) for key, value in entry.what_counts().items()},
+        "sample": sample,
+        "files": {name: cache.stamp_of(source.files) for name, source in found.items()},
+    }
+    if entry.name in _GENERATED:
+        made_from["generator"] = _GENERATED[entry.name].VERSION
+
+    def fill(draft: cache.Draft) -> None:
+        if entry.name in _GENERATED:
+            _generate(draft, entry)
+        else:
+            _tokenise(draft, entry, found, sample=sample)
+
+    return cache.bundle(f"{entry.name}-{entry.length}", made_from, fill)
+
+
+def _generate(draft: cache.Draft, entry: DataSet) -> None:
+    generator = _GENERATED[entry.name]
+    tokenizer = tokenisers.of_tokens([*tokenisers.SPECIAL, *generator.words()])
+    if tokenizer.get_vocab_size() > entry.vocab_size:
+        raise DataError(f"{entry.name} has {tokenizer.get_vocab_size()} words")
+    for name, (columns, labels) in generator.splits(entry.splits).items():
+        tokens, second = texts.encode(tokenizer, columns, entry.length)
+        texts.save(draft, name, tokens, second, np.array(labels, dtype=np.int64))
+    draft.facts["splits"] = list(entry.splits)
+
+
+def _tokenise(
+    draft: cache.Draft, entry: DataSet, found: Mapping[str, rows.Rows], *, sample: bool
+) -> None:
+    labels = {name: _labels(entry, source) for name, source in found.items()}
+    parts = split.plan(entry, labels, sample=sample)
+    columns = {
+        name: [[text for piece in source.column(c) for text in piece] for c in entry.columns]
+        for name, source in found.items()
+    }
+    if entry.tokenizer.startswith("train:"):
+        _, members = parts["train"]
+        seen = (column[row] for row in members for column in columns["train"])
+        tokenizer = tokenisers.train(seen, tokenisers.wanted_size(entry.tokenizer))
+    else:
+        tokenizer = tokenisers.load(entry.tokenizer)
+    encoded = {name: texts.encode(tokenizer, c, entry.length) for name, c in columns.items()}
+    for name, (where, members) in parts.items():
+        tokens, second = encoded[where]
+        chosen = [tokens[row] for row in members]
+        texts.save(draft, name, chosen, second[members], labels[where][members])
+    draft.facts["splits"] = list(parts)
+
+
+def _labels(entry: DataSet, source: rows.Rows) -> np.ndarray:
+    labels = source.labels(entry.label)
+    if entry.task == "regress":
+        wrong = np.flatnonzero(~np.isfinite(labels))
+        if len(wrong):
+            raise DataError(f"{source.where}, row {wrong[0]}: label {labels[wrong[0]]}")
+        return labels.astype(np.float32)
+    check_labels(source.where, labels, entry.classes)
+    return labels.astype(np.int64)

@@ -1,0 +1,103 @@
+"""Texts: tokenised examples of one split in three flat arrays, and batches padded to the longest.
+
+Batches hold texts of about one length: the epoch's permutation is cut into windows, each sorted by
+length and cut into batches, and the batches are shuffled. So every epoch sees other company.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from data.batch import Batch
+from data.cache import Bundle, Draft
+from data.loader import Loader, Order, generator
+
+_WINDOW = 64  # global batches sorted together
+
+
+class Texts(NamedTuple):
+    """`tokens` of all texts end to end, where each starts, and where its second part starts."""
+
+    tokens: np.ndarray
+    starts: np.ndarray  # one more than there are texts
+    second: np.ndarray  # counted from the text's start; its length where it has one part only
+    labels: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of tokens of each text."""
+        return np.diff(self.starts)
+
+
+def encode(
+    tokenizer: Tokenizer, columns: Sequence[Sequence[str]], length: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Tokenise texts or pairs, cut to `length`; return tokens and where second parts start."""
+    tokenizer.enable_truncation(length)
+    tokenizer.no_padding()
+    inputs = list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
+    tokens, second = [], []
+    for found in tokenizer.encode_batch(inputs):
+        tokens.append(np.array(found.ids, dtype=np.int32))
+        second.append(len(found.ids) - sum(found.type_ids))
+    return tokens, np.array(second, dtype=np.int32)
+
+
+def save(
+    draft: Draft, split: str, tokens: Sequence[np.ndarray], second: np.ndarray, labels: np.ndarray
+) -> None:
+    """Put a split's texts into a bundle."""
+    starts = np.concatenate([[0], np.cumsum([len(text) for text in tokens])]).astype(np.int64)
+    draft.save(f"{split}-tokens", np.concatenate(tokens))
+    draft.save(f"{split}-starts", starts)
+    draft.save(f"{split}-second", second)
+    draft.save(f"{split}-labels", labels)
+
+
+def load(bundle: Bundle, split: str) -> Texts:
+    """Map a split's texts."""
+    return Texts(*(bundle.array(f"{split}-{part}") for part in Texts._fields))
+
+
+class TextLoader(Loader):
+    """Batches (tokens, mask, segments), padded to the longest of the global batch."""
+
+    def __init__(self, texts: Texts, *, batch_size: int, order: Order) -> None:
+        super().__init__(torch.from_numpy(texts.labels), batch_size=batch_size, order=order)
+        self.tokens = torch.from_numpy(texts.tokens)
+        self.starts = torch.from_numpy(texts.starts)
+        self.lengths = self.starts.diff()
+        self.second = torch.from_numpy(texts.second).long()
+
+    def permutation(self) -> Tensor:
+        """The epoch's order, texts of one length together."""
+        order = self.sampler
+        everybody = order.permutation()
+        together = self.batch_size * order.world_size
+        if not order.shuffle:
+            return everybody[self.lengths[everybody].argsort(stable=True)]
+        everybody = everybody[: max(1, len(everybody) // together) * together]
+        windows = everybody.split(_WINDOW * together)
+        sorted_ = [window[self.lengths[window].argsort(stable=True)] for window in windows]
+        batches = torch.cat(sorted_).split(together)
+        shuffled = torch.randperm(
+            len(batches), generator=generator(order.seed, order.epoch, len(batches))
+        )
+        return torch.cat([batches[i] for i in shuffled.tolist()])
+
+    def batch(self, number: int, everybody: Tensor) -> Batch:
+        """Gather, pad and mark."""
+        index = self.mine(everybody)
+        lengths = self.lengths[index]
+        longest = int(self.lengths[everybody].max())
+        places = torch.arange(longest)
+        mask = places < lengths[:, None]
+        flat = (self.starts[index][:, None] + places).clamp_max_(len(self.tokens) - 1)
+        # The pad is token 0 in every vocabulary of BERT's kind.
+        tokens = torch.where(mask, self.tokens[flat].long(), 0)
+        segments = ((places >= self.second[index][:, None]) & mask).long()
+        return Batch((tokens, mask, segments), self.target[index], index)

@@ -1,0 +1,105 @@
+"""Tokenisers: BERT's WordPiece by name, of a hub repository, of a file, or trained on the texts.
+
+`bert-uncased` is known by the digest of its vocabulary, so that any repository that has it will do;
+`train:30000` trains a vocabulary of at most that size on the training split; `words` is a list of
+whole words (of the generated data sets); all else is a directory or a hub repository of models.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from tokenizers.implementations import BertWordPieceTokenizer
+
+from data import repository
+from data.errors import DataError
+
+PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+#: Repositories with BERT's uncased vocabulary, and its SHA-256.
+_BERT = ("google-bert/bert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2")
+_BERT_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+_BERT_WORDS = 30_522
+
+
+def vocab_size(name: str) -> int:
+    """How many tokens a model must know; of one to be trained the most it can have."""
+    if name == "bert-uncased":
+        return _BERT_WORDS
+    if name.startswith("train:"):
+        return wanted_size(name)
+    return load(name).get_vocab_size()
+
+
+def wanted_size(name: str) -> int:
+    """The number in `train:N`."""
+    number = name.removeprefix("train:")
+    if not number.isdecimal() or int(number) < 300:
+        raise DataError(f"tokenizer {name!r}: write train:N with a vocabulary of 300 or more")
+    return int(number)
+
+
+def load(name: str) -> Tokenizer:
+    """Load a tokeniser that exists already."""
+    if name == "bert-uncased":
+        return word_piece(_bert_vocabulary())
+    path = Path(name).expanduser()
+    folder = path if path.is_dir() else None
+    if path.is_file():
+        return word_piece(path)
+    if folder is None:
+        folder = _repository(name)
+    if (folder / "tokenizer.json").is_file():
+        return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    settings = folder / "tokenizer_config.json"
+    stated = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    return word_piece(folder / "vocab.txt", lowercase=stated.get("do_lower_case", True))
+
+
+def word_piece(vocabulary: Path, *, lowercase: bool = True) -> Tokenizer:
+    """BERT's tokeniser with the vocabulary of a file, a token a line."""
+    try:
+        tokens = vocabulary.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the vocabulary {vocabulary} can't be read: {error}") from None
+    return of_tokens(tokens, lowercase=lowercase)
+
+
+def of_tokens(tokens: Iterable[str], *, lowercase: bool = True) -> Tokenizer:
+    """BERT's tokeniser with these tokens, numbered in their order."""
+    # By `vocab`, since a file's name is silently ignored by some versions.
+    numbered = {token: i for i, token in enumerate(tokens)}
+    missing = [token for token in SPECIAL if token not in numbered]
+    if missing:
+        raise DataError(f"the vocabulary has no {', '.join(missing)}")
+    return BertWordPieceTokenizer(vocab=numbered, lowercase=lowercase)._tokenizer
+
+
+def train(texts: Iterable[str], size: int) -> Tokenizer:
+    """Train an uncased WordPiece on texts; at most `size` tokens, fewer where there is no more."""
+    trained = BertWordPieceTokenizer(lowercase=True)
+    trained.train_from_iterator(texts, vocab_size=size, show_progress=False)
+    by_number = sorted(trained.get_vocab().items(), key=lambda item: item[1])
+    return of_tokens(token for token, _ in by_number)
+
+
+def _bert_vocabulary() -> Path:
+    for name in _BERT:
+        folder = repository.locate(name, ["vocab.txt"], kind="model")
+        if folder is not None:
+            break
+    else:
+        folder = repository.files(_BERT[0], ["vocab.txt"], kind="model")[0].parent
+    path = folder / "vocab.txt"
+    if hashlib.sha256(path.read_bytes()).hexdigest() != _BERT_SHA256:
+        raise DataError(f"{path} is not BERT's uncased vocabulary; fetch it again")
+    return path
+
+
+def _repository(name: str) -> Path:
+    for pattern in ("tokenizer.json", "vocab.txt"):
+        folder = repository.locate(name, [pattern], kind="model")
+        if folder is not None:
+            return folder
+    return repository.files(name, ["tokenizer*.json"], kind="model")[0].parent
