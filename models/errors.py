@@ -13,6 +13,6 @@ class UnknownModel(ModelError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` (nearest: x)` for the known word most like this one, or nothing where none is like it."""
+    """`; did you mean 'x'?` for the known word most like this one, or nothing where none is."""
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (nearest: {found[0]})" if found else ""
+    return f"; did you mean {found[0]!r}?" if found else ""

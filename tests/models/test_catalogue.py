@@ -71,7 +71,7 @@ def test_look_up_imports_no_torch(tmp_path):
     ],
 )
 def test_an_unknown_name_is_told_the_nearest(name, nearest):
-    with pytest.raises(UnknownModel, match=rf"nearest: {nearest}\)") as error:
+    with pytest.raises(UnknownModel, match=rf"did you mean '{nearest}'\?") as error:
         find(name)
     assert "\n" not in str(error.value)
 
@@ -104,12 +104,12 @@ def test_arguments_are_coerced_and_defaults_left_out(given, coerced):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"dpeth": 3}, r"vit: there is no argument 'dpeth' \(nearest: depth\)"),
+        ({"dpeth": 3}, r"vit: there is no argument 'dpeth'; did you mean 'depth'\?"),
         ({"depth": 2.5}, r"vit: depth takes an integer, not 2\.5"),
         ({"depth": True}, "vit: depth takes an integer, not True"),
         ({"depth": None}, "vit: depth takes an integer, not None"),
         ({"drop_path": "much"}, "vit: drop_path takes a number, not 'much'"),
-        ({"pool": "maen"}, r"vit: pool is one of token, mean, not 'maen' \(nearest: mean\)"),
+        ({"pool": "maen"}, r"vit: pool is one of token, mean, not 'maen'; did you mean 'mean'\?"),
     ],
 )
 def test_wrong_arguments_are_clear_errors(given, message):
@@ -176,7 +176,7 @@ def test_a_model_in_the_working_directory_is_described(third_party):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("acme_models:smal", r"has no 'smal' \(nearest: small\)"),
+        ("acme_models:smal", r"has no 'smal'; did you mean 'small'\?"),
         ("acme_modles:small", "No module named 'acme_modles'"),
     ],
 )

@@ -1,8 +1,5 @@
 """Text models: heads, padding, frozen encoders, and an independent implementation."""
 
-import os
-from pathlib import Path
-
 import pytest
 import torch
 from g_mlp_pytorch import gMLP
@@ -14,6 +11,7 @@ from models.errors import ModelError
 from models.facts import parameters
 from models.heads import reset_head
 from models.registry import create
+from tests.mirror import MODELS
 
 SMALL = {
     "gmlp-text": {"width": 16, "depth": 2, "hidden": 32},
@@ -201,10 +199,9 @@ def test_weights_of_transformers_are_loaded(encoder):
 
 
 def test_a_real_encoder_if_one_is_at_hand():
-    root = os.environ.get("LIGHTNING_BENCH_MODELS")
-    if not root or not (Path(root) / "all-MiniLM-L6-v2").is_dir():
-        pytest.skip("LIGHTNING_BENCH_MODELS doesn't name a directory with all-MiniLM-L6-v2")
-    encoder = str(Path(root) / "all-MiniLM-L6-v2")
+    if MODELS is None or not (MODELS / "all-MiniLM-L6-v2").is_dir():
+        pytest.skip("BENCH_MODELS names no directory with all-MiniLM-L6-v2")
+    encoder = str(MODELS / "all-MiniLM-L6-v2")
     model = create("gmlp-text-18", classes=2, length=16, encoder=encoder).eval()
     tokens = torch.randint(1000, 2000, (2, 16))
     mask = torch.ones_like(tokens, dtype=torch.bool)
