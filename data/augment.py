@@ -155,10 +155,10 @@ def _cut_boxes(share: Tensor, size: tuple[int, int], middle: Tensor) -> Tensor:
     """Boxes as CutMix draws them: around a uniform middle, cut off at the borders."""
     extent = torch.tensor(size)
     middle = (middle * extent).floor()
-    half = 0.5 * (1 - share)[:, None].sqrt() * extent
-    low = (middle - half).long().clamp_min(0)
-    high = torch.minimum((middle + half).long(), extent)
-    return torch.cat([low, high], dim=1)
+    half = (0.5 * (1 - share)[:, None].sqrt() * extent).floor()
+    low = (middle - half).clamp_min(0)
+    high = torch.minimum(middle + half, extent)
+    return torch.cat([low, high], dim=1).long()
 
 
 def _beta(alpha: float, count: int, generator: torch.Generator) -> Tensor:

@@ -40,7 +40,8 @@ class Bundle:
 
         Copy-on-write rather than read-only, since torch warns of arrays it must not write to.
         """
-        return np.load(self.folder / f"{name}.npy", mmap_mode="c")
+        array: np.ndarray = np.load(self.folder / f"{name}.npy", mmap_mode="c")
+        return array
 
     def verify(self) -> bool:
         """Whether the arrays still are what was written; reads all of them."""
@@ -124,7 +125,7 @@ def fingerprint(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
         digest.update(f"{name}:{array.shape}:{array.dtype}".encode())
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for start in range(0, len(flat), _BLOCK):
-            digest.update(flat[start : start + _BLOCK])
+            digest.update(flat[start : start + _BLOCK].data)
     return digest.hexdigest()
 
 

@@ -16,7 +16,7 @@ from data.masking import Masking
 from data.text import TextData
 from data.texts import TextLoader
 
-_FORMAT = 1
+_FORMAT = 2
 _PIECE = 4096
 
 
@@ -104,7 +104,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
 
         if entry.tokenizer.startswith("train:"):
             wanted = tokenisers.wanted_size(entry.tokenizer)
-            tokenizer = tokenisers.train(of("train"), wanted)
+            tokenizer = tokenisers.train(lambda: of("train"), wanted)
         else:
             tokenizer = tokenisers.load(entry.tokenizer)
         cut = _pairs if entry.task == "classify" else _packed

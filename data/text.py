@@ -16,7 +16,7 @@ from data.loader import Order
 from data.texts import TextLoader, Texts
 
 _GENERATED = {"polarity": polarity, "entailment": entailment}
-_FORMAT = 1
+_FORMAT = 2
 
 
 class TextData(pl.LightningDataModule):
@@ -137,8 +137,8 @@ def _tokenise(
     }
     if entry.tokenizer.startswith("train:"):
         _, members = parts["train"]
-        seen = (column[row] for row in members for column in columns["train"])
-        tokenizer = tokenisers.train(seen, tokenisers.wanted_size(entry.tokenizer))
+        seen = [column[row] for row in members for column in columns["train"]]
+        tokenizer = tokenisers.train(lambda: seen, tokenisers.wanted_size(entry.tokenizer))
     else:
         tokenizer = tokenisers.load(entry.tokenizer)
     encoded = {name: texts.encode(tokenizer, c, entry.length) for name, c in columns.items()}

@@ -7,11 +7,12 @@ whole words (of the generated data sets); all else is a directory or a hub repos
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from tokenizers.implementations import BertWordPieceTokenizer
+from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
 from data import repository
 from data.errors import DataError
@@ -21,6 +22,8 @@ PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[
 _BERT = ("google-bert/bert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2")
 _BERT_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _BERT_WORDS = 30_522
+#: As many letters as a trained vocabulary knows, the library's own default.
+_ALPHABET = 1000
 
 
 def vocab_size(name: str) -> int:
@@ -76,10 +79,25 @@ def of_tokens(tokens: Iterable[str], *, lowercase: bool = True) -> Tokenizer:
     return BertWordPieceTokenizer(vocab=numbered, lowercase=lowercase)._tokenizer
 
 
-def train(texts: Iterable[str], size: int) -> Tokenizer:
-    """Train an uncased WordPiece on texts; at most `size` tokens, fewer where there is no more."""
+def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
+    """Train an uncased WordPiece on texts; at most `size` tokens, fewer where there is no more.
+
+    The library numbers the pieces of one letter in the order of a hash table, which differs from
+    run to run, and breaks ties by number; so they are given to it, in the order of the alphabet.
+    """
     trained = BertWordPieceTokenizer(lowercase=True)
-    trained.train_from_iterator(texts, vocab_size=size, show_progress=False)
+    letters: Counter[str] = Counter()
+    for text in texts():
+        letters.update(trained.normalize(text))
+    frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))[:_ALPHABET]
+    pieces = [f"##{letter}" for letter in sorted(frequent) if not letter.isspace()]
+    trained.train_from_iterator(
+        iter(texts()),
+        vocab_size=size,
+        limit_alphabet=_ALPHABET,
+        special_tokens=[*SPECIAL, *pieces],
+        show_progress=False,
+    )
     by_number = sorted(trained.get_vocab().items(), key=lambda item: item[1])
     return of_tokens(token for token, _ in by_number)
 

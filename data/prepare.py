@@ -1,0 +1,108 @@
+"""Prepare: fetch, decode and tokenise what a study needs, so that it then runs without a network.
+
+Also checks what is there: counts against the catalogue, contents against the fingerprint that they
+were kept with.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from data import cache, repository
+from data.catalogue import find
+from data.dataset import DataSet
+from data.errors import DataError
+
+#: Is told a line of what happens now.
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What became of one data set, tokeniser or set of weights."""
+
+    name: str
+    state: Literal["ready", "failed"]
+    detail: str
+    splits: dict[str, int]
+    bytes: int = 0
+    fingerprint: str = ""
+
+
+def prepare(
+    names: Iterable[str | DataSet],
+    progress: Progress,
+    *,
+    sample: bool = False,
+    weights: Iterable[str] = (),
+) -> list[Prepared]:
+    """Prepare data sets, and weights of hub repositories; one that fails doesn't stop the others.
+
+    Where `sample` is true, a part of a data set will do.
+    """
+    results = []
+    for name in names:
+        label = name if isinstance(name, str) else name.name
+        try:
+            entry = find(name) if isinstance(name, str) else name
+            progress(f"{label}: {_announcement(entry)}")
+            results.append(_prepare(entry, progress, sample=sample))
+        except DataError as error:
+            results.append(Prepared(label, "failed", str(error), {}))
+    for repo in weights:
+        progress(f"{repo}: weights")
+        try:
+            files = repository.files(repo, ["*.safetensors", "*.json"], kind="model")
+        except DataError as error:
+            results.append(Prepared(repo, "failed", str(error), {}))
+        else:
+            size = sum(path.stat().st_size for path in files)
+            results.append(Prepared(repo, "ready", str(files[0].parent), {}, size))
+    return results
+
+
+def _announcement(entry: DataSet) -> str:
+    if entry.repository is None:
+        return entry.source
+    patterns = list(entry.files.values())
+    place = repository.locate(entry.repository, patterns, revision=entry.revision)
+    if place is not None:
+        return f"found in {place}"
+    size = f", about {entry.download_bytes / 1e6:,.0f} MB" if entry.download_bytes else ""
+    return f"fetching {entry.repository} from the hub{size}"
+
+
+def _prepare(entry: DataSet, progress: Progress, *, sample: bool) -> Prepared:
+    import importlib
+
+    module: Any = importlib.import_module(entry.module)
+    from data.augment import Augmentation
+
+    recipe = {name: f.default for name, f in Augmentation.__dataclass_fields__.items()}
+    data = module.make(
+        entry, recipe={**recipe, "whole_words": False}, batch_size=1, seed=0, sample=sample
+    )
+    data.setup()
+    bundle = _bundle(module, data.entry, sample=sample)
+    size = 0
+    if bundle is not None:
+        progress(f"{entry.name}: verifying the fingerprint")
+        if not bundle.verify():
+            raise DataError(
+                f"{entry.name}: {bundle.folder} is damaged; delete it and prepare again"
+            )
+        size = sum(path.stat().st_size for path in bundle.folder.iterdir())
+    promised = sum(entry.splits.values())
+    there = sum(data.sizes.values())
+    # A corpus counts rows, what is trained on are pieces of them.
+    part = entry.task != "masked-lm" and entry.splits and there < promised
+    detail = f"a sample of {promised:,}" if part else "complete"
+    return Prepared(entry.name, "ready", detail, data.sizes, size, data.fingerprint)
+
+
+def _bundle(module: Any, entry: DataSet, *, sample: bool) -> cache.Bundle | None:
+    """What is kept on disk of it; nothing of embedded and of streamed images."""
+    if entry.name == "digits" or not hasattr(module, "load"):
+        return None
+    bundle: cache.Bundle = module.load(entry, sample=sample)
+    return bundle

@@ -1,0 +1,76 @@
+"""Streamed images: real ImageNet photographs, scored by a real model."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torchvision.transforms import v2
+
+from data.augment import Augmentation
+from data.catalogue import find
+from data.loader import generator
+from data.streamed import StreamedImages, crop_box
+
+
+@pytest.fixture(scope="module")
+def photographs(mirror) -> StreamedImages:
+    data = StreamedImages(
+        find("imagenet1k-real", image_size=96), batch_size=8, seed=0, sample=True, workers=0
+    )
+    data.setup("test")
+    return data
+
+
+def test_the_test_split_alone_is_enough(photographs: StreamedImages) -> None:
+    assert photographs.sizes == {"test": 500}
+    labels = photographs.test_dataloader()[0].target
+    assert labels.ndim == 2
+    assert (labels[:, 0] == -1).sum() == 28  # images that ReaL gives no label
+
+
+def test_workers_change_nothing(photographs: StreamedImages) -> None:
+    augmentation = Augmentation(resized_crop=0.1, flip=True)
+    batches = []
+    for workers in (0, 2):
+        photographs.workers = workers
+        loader = photographs._loader("test", shuffle=True, augmentation=augmentation)
+        batches.append([batch for batch, _ in zip(loader, range(3), strict=False)])
+    for alone, spread in zip(*batches, strict=True):
+        assert torch.equal(alone.index, spread.index)
+        assert torch.equal(alone.inputs[0], spread.inputs[0])
+
+
+def test_crops_are_torchvisions() -> None:
+    torch.manual_seed(0)
+    usual = v2.RandomResizedCrop(8, scale=(0.08, 1.0))
+    image = torch.zeros(1, 60, 90)
+    theirs = [usual.make_params([image]) for _ in range(3000)]
+    ours = [crop_box((90, 60), 0.08, generator(i)) for i in range(3000)]
+    for i, name in enumerate(("left", "top", "width", "height")):
+        found = stats.ks_2samp([box[i] for box in ours], [box[name] for box in theirs])
+        assert found.pvalue > 1e-3, name
+
+
+@pytest.mark.slow
+def test_a_real_model_scores_as_it_is_known_to(mirror, weights) -> None:
+    """MobileNetV2 has 66.0 % top-1 and 74.8 % ReaL on these 500 images, give or take a resize."""
+    import timm
+    from safetensors.torch import load_file
+
+    model = timm.create_model("mobilenetv2_100").eval()
+    kept = load_file(weights / "mobilenetv2_100.tv_in1k" / "model.safetensors")
+    model.load_state_dict({name: value.float() for name, value in kept.items()}, strict=False)
+    found = {}
+    for name in ("imagenet1k", "imagenet1k-real"):
+        data = StreamedImages(find(name), batch_size=50, seed=0, sample=True, workers=0)
+        data.setup("test")
+        if not found:
+            with torch.inference_mode():
+                guesses = [model(*b.inputs).argmax(-1) for b in data.test_dataloader()[0]]
+            predicted = torch.cat(guesses)
+        target = data.test_dataloader()[0].target
+        target = target if target.ndim == 2 else target[:, None]
+        labelled = target[:, 0] >= 0
+        found[name] = (predicted[:, None] == target).any(1)[labelled].double().mean().item()
+    assert np.isclose(found["imagenet1k"], 0.660, atol=0.01)
+    assert np.isclose(found["imagenet1k-real"], 0.748, atol=0.01)

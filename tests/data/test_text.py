@@ -1,0 +1,230 @@
+"""Texts: tokens, batches by length, generated tasks, masking."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from data import entailment, polarity, tokenisers
+from data.catalogue import entries, find
+from data.corpus import Corpus
+from data.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
+from data.masking import IGNORED
+from data.text import TextData
+
+GLUE = ("cola", "sst2", "mrpc", "stsb", "mnli", "qnli", "wnli", "ag-news")
+SAMPLES = {"mrpc", "mnli", "qnli", "ag-news"}
+
+
+@pytest.fixture(scope="module", params=["polarity", "entailment", "python-docs-nsp", *GLUE])
+def loaded(request: pytest.FixtureRequest) -> TextData:
+    name = request.param
+    if name in GLUE:
+        request.getfixturevalue("mirror")
+        request.getfixturevalue("weights")
+    make = Corpus if name.endswith("nsp") else TextData
+    data = make(name, batch_size=32, seed=3, sample=name in SAMPLES)
+    data.setup()
+    return data
+
+
+def test_splits_are_as_large_as_promised(loaded: TextData) -> None:
+    for name, size in loaded.sizes.items():
+        promised = loaded.entry.splits.get(name, size)
+        assert size <= promised if loaded.sample else size == promised
+    labels = {label for found in loaded.splits.values() for label in np.unique(found.labels)}
+    if loaded.entry.task == "classify":
+        assert labels == set(range(loaded.entry.classes))
+    assert max(found.tokens.max() for found in loaded.splits.values()) < loaded.entry.vocab_size
+
+
+def test_splits_share_no_text_that_the_source_did_not_repeat(loaded: TextData) -> None:
+    texts = {
+        name: [
+            found.tokens[a:b].tobytes()
+            for a, b in zip(found.starts, found.starts[1:], strict=False)
+        ]
+        for name, found in loaded.splits.items()
+    }
+    train = set(texts["train"])
+    repeated = sum(text in train for text in texts["test"]) / len(texts["test"])
+    # GLUE repeats some sentences itself, most of all WNLI and short SST-2 phrases.
+    generated = loaded.entry.name in {"polarity", "entailment"}
+    assert repeated == 0 if generated else repeated < 0.05
+
+
+def test_every_example_is_scored_once_and_trained_on_at_most_once(loaded: TextData) -> None:
+    for loader in (loaded.val_dataloader(), *loaded.test_dataloader()):
+        index = torch.cat([batch.index for batch in loader])
+        assert torch.equal(index.sort().values, torch.arange(len(loader.target)))
+    loader = loaded.train_dataloader()
+    index = torch.cat([batch.index for batch in loader])
+    assert len(index) == len(index.unique()) == len(loader) * 32
+    assert torch.equal(index, torch.cat([batch.index for batch in loader]))
+    loader.sampler.set_epoch(1)
+    assert not torch.equal(index, torch.cat([batch.index for batch in loader]))
+
+
+def test_a_batch_holds_the_texts_as_they_are(loaded: TextData) -> None:
+    batch = next(iter(loaded.train_dataloader()))
+    tokens, mask, segments = batch.inputs
+    found = loaded.splits["train"]
+    for row, i in enumerate(batch.index.tolist()):
+        own = found.tokens[found.starts[i] : found.starts[i + 1]]
+        assert tokens[row, mask[row]].tolist() == own.tolist()
+        assert not tokens[row, ~mask[row]].any()
+        assert not segments[row, : found.second[i]].any()
+        assert segments[row, found.second[i] : len(own)].all()
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_share_a_global_batch(ranks: int) -> None:
+    alone = TextData("polarity", batch_size=32, seed=1)
+    alone.setup()
+    together = next(iter(alone.train_dataloader()))
+    for rank in range(ranks):
+        data = TextData("polarity", batch_size=32 // ranks, seed=1, rank=rank, world_size=ranks)
+        data.setup()
+        share = next(iter(data.train_dataloader()))
+        assert torch.equal(share.index, together.index[rank::ranks])
+        assert torch.equal(share.inputs[0], together.inputs[0][rank::ranks])
+
+
+def test_sst2_has_few_pads(mirror, weights) -> None:
+    data = TextData("sst2", batch_size=32, seed=0)
+    data.setup()
+    masks = [batch.inputs[1] for batch in data.train_dataloader()]
+    seen = sum(mask.sum().item() for mask in masks)
+    assert 1 - seen / sum(mask.numel() for mask in masks) <= 0.10
+    assert 1 - seen / (128 * sum(len(mask) for mask in masks)) > 0.75
+
+
+def test_word_piece_is_transformers_own(mirror, weights) -> None:
+    from transformers import AutoTokenizer
+
+    reference = AutoTokenizer.from_pretrained(str(weights / "all-MiniLM-L6-v2"))
+    ours = tokenisers.load("bert-uncased")
+    for text in ("Unbelievably, it's naïve!", "日本 12,000 re-entered"):
+        assert ours.encode(text).ids == reference(text)["input_ids"]
+
+
+def test_a_trained_vocabulary_is_the_same_every_time() -> None:
+    texts = [f"{a} and {b}" for a in polarity.words() for b in entailment.words()]
+    first, again = (tokenisers.train(lambda: texts, 400).get_vocab() for _ in range(2))
+    assert first == again
+    assert len(first) <= 400
+
+
+def _worlds(count: int):
+    """Random worlds: for every kind, adjective and place, who did what; nothing is empty."""
+    draw = np.random.default_rng(0)
+    kinds = [(noun, whole) for whole, nouns in entailment._CLASSES.items() for noun in nouns]
+    things = [(n, w, a) for n, w in kinds for a in ("", *entailment._ADJECTIVES)]
+    for _ in range(count):
+        rate = draw.choice([0.02, 0.3, 0.97, 1.0])
+        yield [(thing, draw.random() < rate, draw.random() < rate) for thing in things]
+
+
+def _true(s: Statement, world) -> bool:
+    """Whether all, some or none of those it is about did it (there, if it says where)."""
+    about = [
+        did and (there or not s.place)
+        for (noun, whole, adjective), did, there in world
+        if s.noun in (noun, whole) and s.adjective in ("", adjective)
+    ]
+    return {"all": all(about), "some": any(about), "no": not any(about)}[s.quantifier]
+
+
+def test_entailment_labels_hold_in_every_world() -> None:
+    draw = np.random.Generator(np.random.PCG64(1))
+    worlds = list(_worlds(60))
+    counted = dict.fromkeys((ENTAILMENT, NEUTRAL, CONTRADICTION), 0)
+    for _ in range(400):
+        premise, hypothesis, label = entailment._pair(draw)
+        same_place = premise.place == hypothesis.place or not (premise.place and hypothesis.place)
+        if premise.verb != hypothesis.verb or not same_place:
+            continue  # the worlds know one verb and one place
+        then = [_true(hypothesis, world) for world in worlds if _true(premise, world)]
+        counted[label] += bool(then)
+        if label == ENTAILMENT:
+            assert all(then), (premise, hypothesis)
+        elif label == CONTRADICTION:
+            assert not any(then), (premise, hypothesis)
+    assert min(counted.values()) > 20
+
+
+def test_generated_texts_are_the_same_in_every_process() -> None:
+    code = (
+        "from data import polarity, entailment; import hashlib;"
+        "text = repr([g.splits({'a': 50, 'b': 20}) for g in (polarity, entailment)]);"
+        "print(hashlib.sha256(text.encode()).hexdigest())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": ":".join(sys.path)},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_masking_is_berts(whole_words: bool) -> None:
+    data = Corpus("python-docs", batch_size=32, seed=0, whole_words=whole_words)
+    data.setup()
+    loader = data.train_dataloader()
+    chosen = hidden = kept = candidates = 0
+    for batch in loader:
+        tokens, found = batch.inputs[0], batch.target != IGNORED
+        plain = torch.where(found, batch.target, tokens)
+        special = data.masking.special[plain]
+        assert not (found & special).any()
+        candidates += (~special).sum().item()
+        chosen += found.sum().item()
+        hidden += (tokens[found] == data.masking.mask_token).sum().item()
+        kept += (tokens == batch.target).sum().item()
+        if whole_words:  # whoever continues a word shares its fate
+            follows = data.masking.continues[plain[:, 2:]]
+            assert torch.equal(found[:, 2:][follows], found[:, 1:-1][follows])
+    assert chosen / candidates == pytest.approx(0.15, abs=0.01)
+    assert hidden / chosen == pytest.approx(0.8, abs=0.01)
+    # A swap may draw the very token that stood there.
+    assert kept / chosen == pytest.approx(0.1, abs=0.01)
+
+
+def test_masks_change_with_the_epoch_in_training_only() -> None:
+    data = Corpus("python-docs", batch_size=32, seed=0)
+    data.setup()
+    other = Corpus("python-docs", batch_size=7, seed=9)
+    other.setup()
+
+    def targets(loader):
+        batches = list(loader)
+        index = torch.cat([batch.index for batch in batches])
+        width = data.entry.length
+        padded = [
+            torch.nn.functional.pad(b.target, (0, width - b.target.shape[1]), value=IGNORED)
+            for b in batches
+        ]
+        return torch.cat(padded)[index.argsort()]
+
+    assert torch.equal(targets(data.val_dataloader()), targets(other.val_dataloader()))
+    loader = data.train_dataloader()
+    first = next(iter(loader))
+    loader.sampler.set_epoch(1)
+    assert not torch.equal(first.target, next(iter(loader)).target)
+
+
+def test_settings_reach_the_model() -> None:
+    entry = find("python-docs", length=32, tokenizer="train:500")
+    data = Corpus(entry, batch_size=8, seed=0)
+    data.setup()
+    assert data.facts() == {"vocab_size": 500, "length": 32, "classes": 0}
+    assert next(iter(data.val_dataloader())).inputs[0].shape[1] <= 32
+    assert entries()["python-docs"].length == 64
