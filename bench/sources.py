@@ -29,6 +29,7 @@ _INDEXES = {
     "data.known_text",
     "data.known_vtab",
     "data.locations",
+    "data.prepare",
     "data.repository",
     "models.catalogue",
     "models.check",

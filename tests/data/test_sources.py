@@ -202,9 +202,7 @@ def test_every_entry_is_plain_and_whole(name: str) -> None:
     assert all(size > 0 for size in entry.facts().values()) or entry.task == "masked-lm"
     if entry.repository:
         assert "train" in entry.files
-        assert set(entry.files) <= set(entry.splits) | (
-            {"val", "test"} if not entry.splits else set()
-        )
+        assert set(entry.files) <= {*entry.splits, "train", "val", "test"}
     if entry.labels and entry.task == "classify":
         assert len(entry.labels) == entry.classes
 
