@@ -49,6 +49,17 @@ def locate(
     return cached if cached is not None and _complete(cached, patterns) else None
 
 
+def demand(
+    repository: str, patterns: Sequence[str], *, revision: str | None = None, kind: Kind = "dataset"
+) -> None:
+    """Raise DataError, within seconds, if this is neither on this machine nor can be fetched.
+
+    Fetches nothing and imports nothing heavy: for asking before a study starts.
+    """
+    if locate(repository, patterns, revision=revision, kind=kind) is None:
+        _knock(repository, patterns, kind)
+
+
 def _cached(repository: str, revision: str | None, kind: Kind) -> Path | None:
     """The snapshot in the Hugging Face cache, whose layout `huggingface_hub` documents."""
     home = os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface"
@@ -69,20 +80,28 @@ def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
     return sorted(path for path in found if not fnmatch(path.name, ".*"))
 
 
-def _download(repository: str, patterns: Sequence[str], revision: str | None, kind: Kind) -> Path:
+def _knock(repository: str, patterns: Sequence[str], kind: Kind) -> None:
+    if not _told_offline() and _reachable():
+        return
     variable = locations.DATA if kind == "dataset" else locations.MODELS
-    ways = (
+    mirror = os.environ.get(variable)
+    where = f"neither in {variable} ({mirror})" if mirror else "neither in a mirror"
+    raise DataError(
+        f"{repository} ({', '.join(patterns)}) is {where} nor in the Hugging Face cache, "
+        f"and the hub can't be reached: {_ways(repository, kind)}"
+    )
+
+
+def _ways(repository: str, kind: Kind) -> str:
+    variable = locations.DATA if kind == "dataset" else locations.MODELS
+    return (
         f"run `bench prepare` where there is a network, "
         f"or point {variable} at a mirror that has {repository}"
     )
-    if _told_offline() or not _reachable():
-        mirror = os.environ.get(variable)
-        where = f"neither in {variable} ({mirror})" if mirror else "neither in a mirror"
-        wanted = ", ".join(patterns)
-        raise DataError(
-            f"{repository} ({wanted}) is {where} nor in the Hugging Face cache, "
-            f"and the hub can't be reached: {ways}"
-        )
+
+
+def _download(repository: str, patterns: Sequence[str], revision: str | None, kind: Kind) -> Path:
+    _knock(repository, patterns, kind)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -92,7 +111,9 @@ def _download(repository: str, patterns: Sequence[str], revision: str | None, ki
         )
     except (HfHubHTTPError, OSError, ValueError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{repository} could not be fetched ({first}): {ways}") from None
+        raise DataError(
+            f"{repository} could not be fetched ({first}): {_ways(repository, kind)}"
+        ) from None
     if not _complete(Path(folder), patterns):
         raise DataError(f"{repository} on the hub has no {', '.join(patterns)}")
     return Path(folder)

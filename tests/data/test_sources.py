@@ -91,6 +91,8 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch) -> None:
 def test_what_is_missing_offline_is_said_within_five_seconds(no_mirror, monkeypatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.setenv("HF_ENDPOINT", "http://192.0.2.1")  # an address that nobody has
+    with pytest.raises(DataError, match="bench prepare"):
+        repository.demand("uoft-cs/cifar10", ["plain_text/*"])
     for module, name in ((ImageData, "cifar10"), (TextData, "sst2")):
         started = time.monotonic()
         with pytest.raises(DataError) as caught:
