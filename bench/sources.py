@@ -40,10 +40,13 @@ _INDEXES = {
 
 def of_run(spec: RunSpec) -> Mapping[str, str]:
     """The sources behind a run, as they are now, and what the catalogue says of its data."""
-    dataset = dataset_of(spec.data)
-    modules = behind(
-        models.catalogue.find(spec.model.name).module, dataset.module, task_module(dataset)
-    )
+    return _of(spec.model.name, spec.data)
+
+
+@cache
+def _of(model: str, data_spec: DataSpec) -> Mapping[str, str]:
+    dataset = dataset_of(data_spec)
+    modules = behind(models.catalogue.find(model).module, dataset.module, task_module(dataset))
     facts = repr(sorted(dataset.what_counts().items())).encode()
     return {
         **modules,
@@ -51,6 +54,7 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
     }
 
 
+@cache
 def dataset_of(spec: DataSpec) -> DataSet:
     """The catalogue's entry with the settings of a run."""
     return data.catalogue.find(

@@ -18,6 +18,9 @@ KEY_VERSION = 1
 Optimizer = Literal["sgd", "adam", "adamw"]
 Schedule = Literal["constant", "linear", "cosine"]
 Precision = Literal["fp32", "bf16", "fp16"]
+#: Model arguments that name a repository of weights; where it lies on a machine is in no key.
+WEIGHTS = frozenset({"encoder", "weights"})
+
 Scalar = bool | int | float | str | None
 
 

@@ -8,17 +8,21 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
-import data.catalogue
 import models.catalogue
 import studies
 from bench import page as pages
 from bench.errors import UserError, nearest
 from bench.page import Location
+from bench.sources import dataset_of
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
-from data.catalogue import DataSet
+from data.dataset import DataSet
+from data.errors import DataError
 from models.errors import ModelError
 
 SCALES = ("smoke", "small", "full")
+
+#: Settings of a recipe that change images.
+OF_IMAGES = {"crop", "flip", "resized_crop", "randaugment", "erasing", "mixup", "cutmix"}
 
 #: Tells where in the page, or on the command line, a value was given.
 Where = Callable[[Location], str]
@@ -31,6 +35,7 @@ class Entry(Settings):
     args: dict[str, Scalar] = {}
     recipe: dict[str, Scalar] = {}
     group: str = ""
+    published: Annotated[str, Field(description="the printed row that it reproduces")] = ""
 
 
 class Study(Settings):
@@ -40,12 +45,27 @@ class Study(Settings):
     scale: str
     title: str
     question: str
-    data: Annotated[list[str], Field(min_length=1)]
+    data: Annotated[list[DataSpec], Field(min_length=1)]
     entries: Annotated[dict[str, Entry], Field(min_length=1)]
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)]
     recipe: Recipe = Recipe()
+    averages: Annotated[
+        dict[str, list[str]], Field(description="columns of means over data sets, by title")
+    ] = {}
+    published: Annotated[
+        dict[str, dict[str, str]],
+        Field(description="printed tables: their columns to ours, as `digits/accuracy`"),
+    ] = {}
     threads: Annotated[int, Field(ge=1, description="CPU threads of a run")] = 1
     run_s: Annotated[float, Field(gt=0, description="a run's seconds, before any is known")] = 60.0
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        """`data: [digits]` is short for `data: [{name: digits}]`."""
+        if not isinstance(value, list):
+            return value
+        return [{"name": item} if isinstance(item, str) else item for item in value]
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -68,16 +88,32 @@ class Study(Settings):
             self.recipe.model_dump(exclude_unset=True) | self.entries[label].recipe
         )
 
+    def datasets(self) -> dict[str, DataSet]:
+        """The data sets by what tables call them; those of one name are told by their settings."""
+        names = [spec.name for spec in self.data]
+        found = {}
+        for spec in self.data:
+            settings = spec.model_dump(exclude_defaults=True, exclude={"name", "sample"})
+            told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
+            alone = names.count(spec.name) == 1
+            found[spec.name if alone else f"{spec.name} ({told or 'as it is'})"] = dataset_of(spec)
+        return found
+
     def runs(self) -> list["Run"]:
-        """All runs, seed by seed, so that a study stopped half-way compares like with like."""
+        """All runs, seed by seed, so that a study stopped half-way compares like with like.
+
+        An entry meets the data sets that its model can read: a study may hold images and texts.
+        """
         recipes = {label: self.recipe_of(label) for label in self.entries}
         specs = {label: ModelSpec(name=e.model, args=e.args) for label, e in self.entries.items()}
+        kinds = {label: models.catalogue.find(e.model).kind for label, e in self.entries.items()}
+        datasets = list(zip(self.datasets().items(), self.data, strict=True))
         return [
-            Run(label, name, RunSpec(model=model, data=dataset, recipe=recipes[label], seed=seed))
+            Run(label, name, RunSpec(model=model, data=spec, recipe=recipes[label], seed=seed))
             for seed in self.seeds
-            for name in self.data
-            for dataset in (DataSpec(name=name),)
+            for (name, dataset), spec in datasets
             for label, model in specs.items()
+            if kinds[label] == dataset.kind
         ]
 
 
@@ -178,21 +214,47 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(study: Study, where: Where) -> Study:
     """Hold the study against the catalogues, and drop arguments that only repeat a default."""
-    known = data.catalogue.entries()
-    for i, name in enumerate(study.data):
-        if name not in known:
-            hint = nearest(name, known)
-            raise UserError(f"{where(('data', i))}: unknown data set {name!r}{hint}")
-    entries = {}
+    datasets = []
+    for i, spec in enumerate(study.data):
+        try:
+            datasets.append(dataset_of(spec))
+        except DataError as error:
+            raise UserError(f"{where(('data', i))}: {error}") from None
+    if len(study.datasets()) < len(study.data):
+        raise UserError(f"{where(('data',))}: a data set is given twice")
+    entries, kinds = {}, set()
     for label, entry in study.entries.items():
         inside = _below(where, "entries", label)
         try:
-            study.recipe_of(label)
+            recipe = study.recipe_of(label)
         except ValidationError as error:
             raise UserError(_explain(error, Recipe, _below(inside, "recipe"))) from None
-        args = _check_model(entry, [known[name] for name in study.data], inside)
+        read, args = _check_model(entry, datasets, inside)
+        kinds.add(read[0].kind)
+        for dataset in read:
+            useless = settings_without_effect(dataset, recipe)
+            if useless:
+                name = useless[0]
+                place = inside if name in entry.recipe else where
+                raise UserError(
+                    f"{place(('recipe', name))}: nothing is done with {name} on {dataset.name}"
+                )
         entries[label] = entry.model_copy(update={"args": args})
+    for i, dataset in enumerate(datasets):
+        if dataset.kind not in kinds:
+            raise UserError(f"{where(('data', i))}: no entry reads {dataset.kind}s")
     return study.model_copy(update={"entries": entries})
+
+
+def settings_without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
+    """Settings that would do nothing on this data set: a mistake, or worse, a claim."""
+    given = recipe.model_dump(exclude_defaults=True)
+    useless = given.keys() & (OF_IMAGES if dataset.kind == "text" else {"whole_words"})
+    if dataset.task != "masked-lm":
+        useless |= given.keys() & {"whole_words"}
+    if dataset.task != "classify":
+        useless |= given.keys() & {"label_smoothing"}
+    return sorted(useless)
 
 
 def _below(where: Where, *prefix: str) -> Where:
@@ -200,27 +262,29 @@ def _below(where: Where, *prefix: str) -> Where:
     return lambda at: where((*prefix, *at))
 
 
-def _check_model(entry: Entry, datasets: list[DataSet], inside: Where) -> dict[str, Scalar]:
-    """An entry's arguments without those at their default, if the model takes them and the data."""
+def _check_model(
+    entry: Entry, datasets: list[DataSet], inside: Where
+) -> tuple[list[DataSet], dict[str, Scalar]]:
+    """The data sets that an entry's model reads, and its arguments without those at default."""
     try:
         variant = models.catalogue.find(entry.model)
     except ModelError as error:
         raise UserError(f"{inside(('model',))}: {error}") from None
-    for dataset in datasets:
-        if variant.kind != dataset.kind:
-            raise UserError(
-                f"{inside(('model',))}: {entry.model} reads {variant.kind}s, "
-                f"but {dataset.name} is a data set of {dataset.kind}s"
-            )
-        for name in dataset.facts().keys() & entry.args.keys():
-            raise UserError(f"{inside(('args', name))}: {name!r} comes from the data set")
+    read = [dataset for dataset in datasets if dataset.kind == variant.kind]
+    if not read:
+        raise UserError(
+            f"{inside(('model',))}: {entry.model} reads {variant.kind}s, "
+            f"but {datasets[0].name} is a data set of {datasets[0].kind}s"
+        )
+    for name in read[0].facts().keys() & entry.args.keys():
+        raise UserError(f"{inside(('args', name))}: {name!r} comes from the data set")
     args: dict[str, Scalar] = {}
     for name, value in entry.args.items():
         try:
             args |= models.catalogue.check_arguments(variant, {name: value})
         except ModelError as error:
             raise UserError(f"{inside(('args', name))}: {error}") from None
-    return args
+    return read, args
 
 
 def _explain(error: ValidationError, schema: type[BaseModel], where: Where) -> str:

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -16,7 +17,9 @@ from pytorch_lightning.utilities import disable_possible_user_warnings
 
 from bench.record import DataFacts, Epoch
 from bench.sources import dataset_of, task_module
-from bench.spec import Recipe, RunSpec
+from bench.spec import WEIGHTS, Recipe, RunSpec, Scalar
+from bench.study import settings_without_effect
+from data import repository
 from data.dataset import DataSet
 from data.errors import DataError
 from models import registry
@@ -28,10 +31,6 @@ _PRECISION: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
     "bf16": "bf16-mixed",
     "fp16": "16-mixed",
 }
-
-#: Imported once, in the fork server; not by statements, since not every run depends on them.
-for _module in ("data.images", "data.text", "models.tasks.classify"):
-    importlib.import_module(_module)
 
 
 class Diverged(ArithmeticError):
@@ -112,7 +111,7 @@ def train(spec: RunSpec, *, device: str, tell: Callable[[Epoch], None]) -> Outco
     _quieten()
     seed_everything(spec.seed)
     data = load(spec)
-    model = registry.create(spec.model.name, **data.facts(), **spec.model.args)
+    model = registry.create(spec.model.name, **data.facts(), **_arguments(spec))
     task = make_task(model, data.entry, spec.recipe)
     reporter = Reporter(tell)
     trainer = pl.Trainer(
@@ -185,7 +184,8 @@ def load(spec: RunSpec) -> DataModule:
     """Load the data of a run with the module that its kind of data set has."""
     try:
         entry = dataset_of(spec.data)
-        _check_settings(entry, spec.recipe)
+        if useless := settings_without_effect(entry, spec.recipe):
+            raise DataError(f"{entry.name}: nothing here is done with {', '.join(useless)}")
         module = importlib.import_module(entry.module)
         data: DataModule = module.make(
             entry,
@@ -200,6 +200,19 @@ def load(spec: RunSpec) -> DataModule:
     return data
 
 
+def _arguments(spec: RunSpec) -> dict[str, Scalar]:
+    """The model's arguments, with repositories of weights as their folders on this machine."""
+    found = dict(spec.model.args)
+    try:
+        for name in WEIGHTS & found.keys():
+            if not Path(str(found[name])).is_dir():
+                files = repository.files(str(found[name]), repository.WEIGHTS, kind="model")
+                found[name] = str(files[0].parent)
+    except DataError as error:
+        raise DataProblem(str(error)) from error
+    return found
+
+
 def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
     """The LightningModule of a data set's task."""
     module = importlib.import_module(task_module(entry))
@@ -211,19 +224,6 @@ def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
         tests=entry.tests,
     )
     return task
-
-
-def _check_settings(entry: DataSet, recipe: Recipe) -> None:
-    """A setting that would do nothing is a mistake, or worse, a claim."""
-    given = recipe.model_dump(exclude_defaults=True)
-    of_images = {"crop", "flip", "resized_crop", "randaugment", "erasing", "mixup", "cutmix"}
-    useless = given.keys() & (of_images if entry.kind == "text" else {"whole_words"})
-    if entry.task != "masked-lm":
-        useless |= given.keys() & {"whole_words"}
-    if entry.task != "classify":
-        useless |= given.keys() & {"label_smoothing"}
-    if useless:
-        raise DataError(f"{entry.name}: nothing here is done with {', '.join(sorted(useless))}")
 
 
 def _quieten() -> None:

@@ -121,15 +121,18 @@ def describe(error: BaseException, log: Path) -> Failure:
 
 
 def _save_predictions(path: Path, outcome: Outcome) -> str:
-    """Write the predictions in the smallest integers that hold them; return their SHA-256."""
+    """Write the predictions, whole numbers as small as they fit; return the file's SHA-256."""
     stream = io.BytesIO()
-    small: dict[str, Any] = {
-        name: values.astype(np.min_scalar_type(int(values.max())))
-        for name, values in outcome.predictions.items()
-    }
+    small: dict[str, Any] = {name: _small(v) for name, v in outcome.predictions.items()}
     np.savez_compressed(stream, **small)
     write_atomically(path, stream.getvalue())
     return hashlib.sha256(stream.getvalue()).hexdigest()
+
+
+def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if values.dtype.kind not in "iu" or not values.size:
+        return values
+    return values.astype(np.result_type(*map(np.min_scalar_type, (values.min(), values.max()))))
 
 
 def _die_with_parent() -> None:

@@ -52,7 +52,7 @@ def prepare(
     for repo in weights:
         progress(f"{repo}: weights")
         try:
-            files = repository.files(repo, ["*.safetensors", "*.json"], kind="model")
+            files = repository.files(repo, repository.WEIGHTS, kind="model")
         except DataError as error:
             results.append(Prepared(repo, "failed", str(error), {}))
         else:

@@ -20,6 +20,10 @@ Kind = Literal["dataset", "model"]
 PATIENCE_S = 3.0
 
 
+#: What of a model's repository is needed to load it.
+WEIGHTS = ("*.safetensors", "*.json")
+
+
 def files(
     repository: str, patterns: Sequence[str], *, revision: str | None = None, kind: Kind = "dataset"
 ) -> list[Path]:

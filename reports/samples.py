@@ -22,6 +22,8 @@ class Sample:
 
     def state(self, metric: str) -> str:
         """What to print where no value can be: the worst that happened to its runs."""
+        if not self.runs:
+            return ""  # a dash: nothing was planned here
         failures = [
             run.record.failure.kind if run.record and run.record.failure else "failed"
             for run in self.runs
@@ -29,7 +31,7 @@ class Sample:
         ]
         if failures:
             return {"divergence": "diverged"}.get(failures[0], failures[0])
-        states = {run.state for run in self.runs} or {"missing"}
+        states = {run.state for run in self.runs}
         if states == {"done"}:
             return f"no {metric}"
         return next(state for state in ("running", "stale", "missing", "done") if state in states)

@@ -21,7 +21,19 @@ Source = Literal["measured", "published"]
 Kind = Literal["interval", "sd", "count", "number"]
 
 # Fractions that everybody prints in per cent.
-PERCENT = ("accuracy", "top1", "top5", "f1", "macro_f1", "matthews", "pearson", "spearman")
+PERCENT = (
+    "accuracy",
+    "accuracy_mismatched",
+    "masked_accuracy",
+    "top1",
+    "top5",
+    "f1",
+    "f1_mismatched",
+    "macro_f1",
+    "matthews",
+    "pearson",
+    "spearman",
+)
 # Whatever is not here is better when higher.
 LOWER_IS_BETTER = ("loss", "perplexity", "error", "mse", "mae")
 

@@ -30,7 +30,8 @@ def parts(cell: Cell, column: Column) -> tuple[str, str]:
     if cell.value is None:
         return cell.state or "–", ""
     if column.kind == "count" and cell.low is not None and cell.high is not None:
-        return f"{number(cell.low, column)}–{number(cell.high, column)}", ""
+        ends = [number(cell.low, column), number(cell.high, column)]
+        return "–".join(dict.fromkeys(ends)), ""
     half = spread(cell, column)
     value = number(cell.value, column)
     return value, "" if half is None else f"{half * column.scale:,.{column.decimals}f}"

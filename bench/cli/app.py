@@ -15,6 +15,7 @@ from bench.cli import (
     describe,
     listing,
     plan,
+    prepare,
     report,
     run_command,
     status,
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command("list")(listing.list_command)
 app.command("describe")(describe.describe_command)
 app.command("plan")(plan.plan_command)
+app.command("prepare")(prepare.prepare_command)
 app.command("run")(run_command.run_command)
 app.command("status")(status.status_command)
 app.command("report")(report.report_command)

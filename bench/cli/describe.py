@@ -31,12 +31,16 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
     import models.catalogue
     import studies
     from bench.errors import UserError, nearest
+    from data.errors import DataError
     from models.errors import ModelError
 
     if name in studies.pages() or name.endswith((".yaml", ".yml")):
         return _study(name, scale)
-    if name in data.catalogue.entries():
-        dataset = data.catalogue.entries()[name]
+    if name in data.catalogue.entries() or name.startswith(("folder:", "text:")):
+        try:
+            dataset = data.catalogue.find(name)
+        except DataError as error:
+            raise UserError(str(error)) from None
         return {"name": name, "what": "data set", **_without(asdict(dataset), "name")}
     try:
         entry = models.catalogue.find(name)
@@ -72,7 +76,7 @@ def _study(name: str, scale: str | None) -> dict[str, Any]:
         "page": str(path),
         "scales": study.scales(path),
         "scale": loaded.scale,
-        "data": loaded.data,
+        "data": list(loaded.datasets()),
         "entries": {
             label: " ".join([e.model, *(f"{k}={v}" for k, v in e.args.items())])
             for label, e in loaded.entries.items()

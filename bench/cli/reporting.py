@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
+from bench.errors import UserError, nearest
 from reports import digest
-from reports.table import Entry, Report, Request, Run
+from reports.table import Entry, Published, Report, Request, Run
 
 if TYPE_CHECKING:
     from bench.plan import Plan
@@ -64,7 +65,7 @@ def _request(plan: "Plan", store: "Store") -> Request:
     import data.catalogue
 
     study = plan.study
-    known = data.catalogue.entries()
+    datasets = study.datasets()
     digests = {
         planned.attempt.record.provenance.environment
         for planned in plan.runs
@@ -78,27 +79,60 @@ def _request(plan: "Plan", store: "Store") -> Request:
         question=study.question,
         command=f"bench run {study.name} --scale {study.scale}",
         entries=[
-            Entry(label=label, group=entry.group, model=entry.model, args=entry.args)
+            Entry(
+                label=label,
+                group=entry.group,
+                model=entry.model,
+                args=entry.args,
+                published=entry.published or None,
+            )
             for label, entry in study.entries.items()
         ],
-        metrics={name: list(known[name].metrics) for name in study.data},
+        metrics={name: list(dataset.metrics) for name, dataset in datasets.items()},
         higher_is_better=dict(data.catalogue.HIGHER_IS_BETTER),
+        averages=study.averages,
+        published=_published(study),
         seeds=study.seeds,
         recipe=study.recipe,
         facts={
             "data": "; ".join(
-                f"{known[n].title} ({known[n].source}; {known[n].policy}; {known[n].licence})"
-                for n in study.data
+                f"{dataset.title} ({dataset.source}; {dataset.policy}; {dataset.licence})"
+                for dataset in datasets.values()
             )
         },
-        unequal=[
-            f"{label} was trained with "
-            + ", ".join(f"{key} {value}" for key, value in entry.recipe.items())
-            for label, entry in study.entries.items()
-            if study.recipe_of(label) != study.recipe
-        ],
+        unequal=_unequal(study),
         environments={d: found for d, found in environments.items() if found},
     )
+
+
+def _unequal(study: "Study") -> list[str]:
+    """Entries whose recipe departs from the study's, those with the same departure together."""
+    from reports.text import joined
+
+    departed: dict[str, list[str]] = {}
+    for label, entry in study.entries.items():
+        if study.recipe_of(label) != study.recipe:
+            what = ", ".join(f"{key} {value}" for key, value in entry.recipe.items())
+            departed.setdefault(what, []).append(label)
+    return [
+        f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} trained with {what}."
+        for what, labels in departed.items()
+    ]
+
+
+def _published(study: "Study") -> list[Published]:
+    """The printed rows that the page wants beside ours."""
+    from reports import printed
+
+    found = []
+    for table, columns in study.published.items():
+        if table not in printed.names():
+            raise UserError(f"unknown printed table {table!r}{nearest(table, printed.names())}")
+        try:
+            found += printed.rows(table, columns)
+        except ValueError as error:
+            raise UserError(f"{study.name}: {error}") from None
+    return found
 
 
 def _runs(plan: "Plan", store: "Store") -> list[Run]:

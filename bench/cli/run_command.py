@@ -75,6 +75,7 @@ def run_command(
     if plan.to_run(retry_failed=retry_failed) or plan.running():
         threads = threads or study.threads
         way = _Way(jobs or default_jobs(threads, device), threads, device, retry_failed)
+        _demand_data(plan)
         opened.prepare()
         mirror = _mirror(track, opened, plan)
         try:
@@ -96,6 +97,25 @@ def run_command(
     return _left(console, plan)
 
 
+def _demand_data(plan: "Plan") -> None:
+    """Say in one line, before anything starts, what data or weights are not to be had."""
+    from bench.spec import WEIGHTS
+    from data import repository
+    from data.errors import DataError
+
+    try:
+        for dataset in plan.study.datasets().values():
+            if dataset.repository:
+                patterns = list(dataset.files.values())
+                repository.demand(dataset.repository, patterns, revision=dataset.revision)
+        for entry in plan.study.entries.values():
+            for name in map(str, (entry.args[key] for key in WEIGHTS & entry.args.keys())):
+                if not Path(name).is_dir():
+                    repository.demand(name, repository.WEIGHTS, kind="model")
+    except DataError as error:
+        raise UserError(str(error)) from None
+
+
 @dataclass(frozen=True)
 class _Way:
     """How runs are to be executed."""
@@ -109,10 +129,10 @@ class _Way:
         self, console: "Console", store: "Store", plan: "Plan", mirror: "Mirror | None"
     ) -> None:
         """Run what the plan lacks, and wait for what others run."""
-        import data.catalogue
         import models.catalogue
         from bench.cli.display import Display
         from bench.executor import Executor, Listener
+        from bench.sources import task_module
 
         to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
         jobs = max(1, min(self.jobs, len(to_run)))
@@ -123,7 +143,8 @@ class _Way:
         )
         # So that a fork has the libraries of its model and data imported already.
         modules = {models.catalogue.find(planned.run.spec.model.name).module for planned in to_run}
-        modules |= {data.catalogue.entries()[name].module for name in plan.study.data}
+        for dataset in plan.study.datasets().values():
+            modules |= {dataset.module, task_module(dataset)}
         # A `kill` is answered like Ctrl-C: stop the workers, say how to go on.
         signal.signal(signal.SIGTERM, _interrupt)
         with Display(console, to_run + running, jobs) as display:

@@ -76,6 +76,16 @@ def test_the_models_have_a_markdown_table(capsys: pytest.CaptureFixture[str]) ->
     assert run(["list", "data", "--format", "markdown"]) == 2
 
 
+def test_prepare_verifies_what_is_embedded(capsys, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    rows = listed(capsys, "prepare", "quickstart")
+    assert {row["name"]: row["state"] for row in rows} == {
+        "digits": "ready",
+        "polarity": "ready",
+        "entailment": "ready",
+    }
+
+
 @pytest.mark.slow
 def test_check_model_tells_good_from_bad(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check-model", "mlp"]) == 0

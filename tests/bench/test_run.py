@@ -200,6 +200,29 @@ def test_a_failing_run_harms_itself_alone(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+MISSING = """\
+title: Not here
+question: What is missing?
+data: [mnist]
+entries: {MLP: {model: mlp}}
+seeds: 1
+scales: {smoke: {}}
+"""
+
+
+def test_missing_data_is_one_line_within_seconds(tmp_path: Path) -> None:
+    (tmp_path / "missing.yaml").write_text(MISSING, encoding="utf-8")
+    nowhere = {"BENCH_DATA": str(tmp_path), "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    began = time.monotonic()
+    done = bench("run", "missing.yaml", cwd=tmp_path, env=nowhere)
+    assert time.monotonic() - began < 5
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "bench prepare" in done.stderr
+    assert "BENCH_DATA" in done.stderr
+    assert not (tmp_path / "bench-store").exists()
+
+
 SLOW = """\
 title: Slow
 question: How does it end?

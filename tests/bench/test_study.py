@@ -115,3 +115,46 @@ def test_unknown_studies_and_scales(page) -> None:
         load(page(PAGE), "small")
     with pytest.raises(UserError, match="must name at least one of smoke, small, full"):
         load(page(PAGE.split("scales:")[0]))
+
+
+MIXED = """\
+title: t
+question: q
+data: [digits, {name: polarity, length: 16}, {name: polarity, length: 24}]
+entries:
+  Image: {model: mlp}
+  Text: {model: bag, recipe: {epochs: 3}}
+seeds: 1
+recipe: {epochs: 2}
+scales: {smoke: {}}
+"""
+
+
+def test_entries_meet_the_data_that_they_can_read(page) -> None:
+    study = load(page(MIXED))
+    assert [(run.entry, run.dataset) for run in study.runs()] == [
+        ("Image", "digits"),
+        ("Text", "polarity (length 16)"),
+        ("Text", "polarity (length 24)"),
+    ]
+    lengths = {run.dataset: run.spec.data.length for run in study.runs()}
+    assert lengths["polarity (length 24)"] == 24
+    assert len({run.key for run in study.runs()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("length: 24", "length: 16", "a data set is given twice"),
+        ("length: 24", "image_size: 8", "polarity is a data set of texts and has no image_size"),
+        ("length: 24", "lenght: 24", "unknown key .*; did you mean 'length'"),
+        ("epochs: 3", "flip: true", ":6: nothing is done with flip on polarity"),
+        ("{epochs: 2}", "{flip: true}", ":8: nothing is done with flip on polarity"),
+        ("[digits, ", "[", "mlp reads images, but polarity is a data set of texts"),
+        ("model: bag", "model: vit", ":3: no entry reads texts"),
+    ],
+)
+def test_mistakes_of_mixed_studies(page, right: str, wrong: str, says: str) -> None:
+    assert right in MIXED
+    with pytest.raises(UserError, match=says):
+        load(page(MIXED.replace(right, wrong, 1)))

@@ -75,13 +75,19 @@ def test_a_setting_that_would_do_nothing_is_refused(data, recipe, says: str) -> 
         run("mlp", {}, data, **recipe)
 
 
-@pytest.mark.xfail(strict=True, reason="bench/worker.py keeps predictions as unsigned integers")
 def test_predictions_that_are_no_whole_numbers_are_kept(tmp_path: Path) -> None:
     from dataclasses import replace
 
     from bench.worker import _save_predictions
 
     outcome = run("bag", {"width": 16, "hidden": 16}, {"name": "polarity"})
-    values = {"predicted": np.array([-1.5, 0.25, 3.75], dtype=np.float32)}
+    values = {
+        "predicted": np.array([-1.5, 0.25, 3.75], dtype=np.float32),
+        "target": np.array([-1, 200, 5]),
+        "index": np.array([0, 1, 70_000]),
+    }
     _save_predictions(tmp_path / "p.npz", replace(outcome, predictions=values))
-    assert np.array_equal(np.load(tmp_path / "p.npz")["predicted"], values["predicted"])
+    kept = np.load(tmp_path / "p.npz")
+    assert all(np.array_equal(kept[name], values[name]) for name in values)
+    assert kept["target"].dtype == np.int16
+    assert kept["index"].dtype == np.uint32

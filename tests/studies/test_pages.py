@@ -12,7 +12,10 @@ SCALES = [(name, scale) for name, path in studies.pages().items() for scale in s
 def test_every_scale_expands(name: str, scale: str) -> None:
     loaded = study.load(name, scale)
     runs = loaded.runs()
-    assert len(runs) == len(loaded.entries) * len(loaded.data) * len(loaded.seeds)
+    assert {(run.entry, run.spec.seed) for run in runs} == {
+        (entry, seed) for entry in loaded.entries for seed in loaded.seeds
+    }
+    assert {run.dataset for run in runs} == loaded.datasets().keys()
 
 
 @pytest.mark.parametrize("name", studies.pages())
