@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import models.catalogue
 from bench.cli.app import app
 from bench.study import Study
 
@@ -53,3 +54,9 @@ def test_no_registry_and_no_machine_is_named() -> None:
         and re.search(named, path.read_text(encoding="utf-8", errors="ignore"))
     ]
     assert found == []
+
+
+def test_the_table_of_models_is_what_bench_prints() -> None:
+    table = re.search(r"<!-- models -->\n\n(.*?)\n<!-- /models -->", README, flags=re.DOTALL)
+    assert table is not None
+    assert table[1] == models.catalogue.markdown_table()
