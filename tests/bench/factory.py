@@ -1,9 +1,19 @@
 """Records made up for tests of what reads them."""
 
-from bench.record import Provenance, Record
+from bench.record import Cost, Provenance, Record
 from bench.spec import DataSpec, ModelSpec, RunSpec
 
 SPEC = RunSpec(model=ModelSpec(name="mlp"), data=DataSpec(name="digits"))
+
+COST = Cost(
+    parameters=1,
+    trainable_parameters=1,
+    train_s=1,
+    total_s=2.5,
+    device_h=1,
+    train_examples_per_s=1,
+    peak_memory_bytes=1,
+)
 
 
 def record(spec: RunSpec = SPEC, attempt: int = 1, **changes: object) -> Record:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from bench import check, plan
-from bench.record import Cost, DataFacts, Epoch, Failure, Record
+from bench.record import DataFacts, Epoch, Failure, Record
 from bench.store import Attempt
 from bench.study import load
-from tests.bench.factory import record
+from tests.bench.factory import COST, record
 
 PAGE = """\
 title: t
@@ -20,15 +20,6 @@ seeds: 3
 scales: {smoke: {}}
 """
 SOURCES = {"models/mlp.py": "0" * 12}
-COST = Cost(
-    parameters=1,
-    trainable_parameters=1,
-    train_s=1,
-    total_s=1,
-    device_h=1,
-    train_examples_per_s=1,
-    peak_memory_bytes=1,
-)
 
 
 def made(page: Any, change: Any = None) -> plan.Plan:

@@ -6,10 +6,10 @@ from typing import Literal
 import pytest
 
 from bench import plan as plans
-from bench.record import Cost, Failure, Record
+from bench.record import Failure, Record
 from bench.store import Attempt
 from bench.study import load
-from tests.bench.factory import SPEC, record
+from tests.bench.factory import COST, SPEC, record
 
 SOURCES = {"models/mlp.py": "0" * 12}
 
@@ -89,17 +89,8 @@ def test_expected_times_come_from_what_was_measured(page) -> None:
     study = load(page(PAGE))
     runs = study.runs()
     assert {p.expected_s for p in plans.make(study, runs, {}, lambda _: SOURCES).runs} == {7}
-    cost = Cost(
-        parameters=1,
-        trainable_parameters=1,
-        train_s=1,
-        total_s=2.5,
-        device_h=1,
-        train_examples_per_s=1,
-        peak_memory_bytes=1,
-    )
     first = runs[0].spec
-    attempts = {first.key: Attempt(first.key, 1, Path("f"), "recorded", record(first, cost=cost))}
+    attempts = {first.key: Attempt(first.key, 1, Path("f"), "recorded", record(first, cost=COST))}
     plan = plans.make(study, runs, attempts, lambda _: SOURCES)
     # A's own time for A; for B, of which nothing is known, the median of all.
     assert {p.expected_s for p in plan.runs} == {2.5}
