@@ -1,9 +1,9 @@
 """Sessions: `nox` runs them all, as CI does; `nox -s tests` is the fast one.
 
-    nox -s lint types      style and types
-    nox -s tests           what takes a few minutes
-    nox -s slow            what kills processes, compiles TeX and opens a browser
-    nox -s lock            write constraints.txt anew (not run by default)
+nox -s lint types      style and types
+nox -s tests           what takes a few minutes
+nox -s slow            what kills processes, compiles TeX and opens a browser
+nox -s lock            write constraints.txt anew (not run by default)
 """
 
 import nox

@@ -3,6 +3,7 @@
 A new variant is tested by being registered. Large ones are followed on the meta device.
 """
 
+from contextlib import suppress
 from functools import cache
 
 import pytest
@@ -13,7 +14,7 @@ from models.facts import parameters
 from models.registry import variants
 
 FAST = 10_000_000  # parameters that a fast test may hold on the CPU
-SLOW = 40_000_000
+GIANT = 300_000_000  # and beyond which nothing is held: those are followed on meta only
 
 
 @cache
@@ -49,10 +50,13 @@ def test_contract(name, check):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("check", ["gradients", "state"])
-@pytest.mark.parametrize("name", [name for name in variants() if FAST < size(name) <= SLOW])
-def test_contract_with_numbers_for_middling_models(name, check):
-    put(CHECKS[check], Subject(variants()[name], SLOW))
+@pytest.mark.parametrize("name", [name for name in variants() if FAST < size(name) <= GIANT])
+def test_contract_with_numbers_for_large_models(name):
+    held = Subject(variants()[name], GIANT)
+    for title, check in CHECKS.items():
+        if title != "compiled":
+            with suppress(NotHere):
+                check(held)
 
 
 @pytest.mark.slow
