@@ -41,7 +41,7 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
             dataset = data.catalogue.find(name)
         except DataError as error:
             raise UserError(str(error)) from None
-        return {"name": name, "what": "data set", **_without(asdict(dataset), "name")}
+        return {"name": name, "what": "data set", **_said(asdict(dataset))}
     try:
         entry = models.catalogue.find(name)
     except ModelError:
@@ -92,8 +92,9 @@ def _argument(argument: Any) -> str:
     return f"{argument.kind}, default {argument.default}{choices}"
 
 
-def _without(mapping: dict[str, Any], key: str) -> dict[str, Any]:
-    return {k: v for k, v in mapping.items() if k != key}
+def _said(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts that apply: what is empty or zero is of the other kinds of data."""
+    return {key: value for key, value in facts.items() if value and key != "name"}
 
 
 def _lines(value: Any) -> list[str]:

@@ -122,6 +122,10 @@ def test_jobs_and_order_do_not_change_a_bit(finished: Path, tmp_path: Path) -> N
 def test_other_formats_read_the_same_store(finished: Path) -> None:
     plan = bench("plan", "small.yaml", "--format", "json", cwd=finished)
     assert {row["state"] for row in json.loads(plan.stdout)} == {"done"}
+    # Neither earlier runs nor the number of jobs are part of a key.
+    keys = [row["key"] for row in json.loads(plan.stdout)]
+    elsewhere = bench("plan", "small.yaml", "--store", "x", "--format", "json", cwd=finished)
+    assert [row["key"] for row in json.loads(elsewhere.stdout)] == keys
     status = bench("status", "small.yaml", "--format", "json", cwd=finished)
     assert [row["done"] for row in json.loads(status.stdout)] == [2, 2]
     assert bench("report", "small.yaml", "--format", "md", cwd=finished).returncode == 0
