@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from models.errors import ModelError
-from models.layers.patches import check_shape
+from models.layers.patches import check_channels, check_shape
 from models.registry import variant
 
 
@@ -12,12 +12,14 @@ class ConvNet(nn.Module):
 
     def __init__(self, channels: int, classes: int, width: int, batch_norm: bool) -> None:
         super().__init__()
+        self.channels = channels
         self.layer1 = self._layer(channels, width, batch_norm)
         self.layer2 = self._layer(width, width, batch_norm)
         self.head = nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Classify images B×C×H×W of any size."""
+        check_channels(x, self.channels)
         return self.head(self.layer2(self.layer1(x)).mean((2, 3)))
 
     @staticmethod

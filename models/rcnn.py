@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 from torch import Tensor, nn
 
 from models.errors import ModelError
+from models.layers.patches import check_channels
 from models.layers.recurrent_conv import RecurrentConv
 from models.registry import variant
 
@@ -18,6 +19,7 @@ class RCNN(nn.Module):
 
     def __init__(self, channels: int, classes: int, width: int, steps: int, dropout: float) -> None:
         super().__init__()
+        self.channels = channels
 
         def pool() -> nn.Module:
             return nn.MaxPool2d(3, stride=2, padding=1)
@@ -43,6 +45,7 @@ class RCNN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Classify images B×C×H×W of any size."""
+        check_channels(x, self.channels)
         return self.head(self.features(x).amax((2, 3)))
 
 

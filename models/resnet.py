@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.errors import ModelError
+from models.layers.patches import check_channels
 from models.registry import variant
 
 
@@ -42,6 +43,7 @@ class SmallResNet(nn.Module):
         super().__init__()
         if layers < 8 or (layers - 2) % 6:
             raise ModelError(f"a small ResNet has 6n + 2 layers (8, 14, 20, ...), not {layers}")
+        self.channels = channels
         self.stem = nn.Sequential(
             nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
         )
@@ -55,6 +57,7 @@ class SmallResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Classify images B×C×H×W of any size."""
+        check_channels(x, self.channels)
         return self.head(self.blocks(self.stem(x)).mean((2, 3)))
 
 

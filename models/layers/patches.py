@@ -40,3 +40,10 @@ def check_shape(x: Tensor, shape: tuple[int, int, int]) -> None:
     if tuple(x.shape[1:]) != shape:
         wanted, got = ("×".join(map(str, each)) for each in (shape, x.shape[1:]))
         raise ModelError(f"the model was made for images of {wanted}, not {got}")
+
+
+def check_channels(x: Tensor, channels: int) -> None:
+    """Raise a ModelError unless x holds images of so many channels, whatever their size."""
+    if x.ndim != 4 or x.shape[1] != channels:
+        got = "×".join(map(str, x.shape))
+        raise ModelError(f"the model was made for images B×{channels}×H×W, not {got}")

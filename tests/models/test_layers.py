@@ -302,3 +302,11 @@ def test_what_has_no_head_says_so():
         reset_head(torch.nn.Sequential(), 3)
     with pytest.raises(ModelError, match="at least one class"):
         reset_head(create("lenet"), 0)
+
+
+@pytest.mark.parametrize("name", ["convnet", "rcnn-96", "resnet-20"])
+def test_models_for_any_size_still_want_their_channels(name):
+    model = create(name, channels=1, classes=3)
+    assert model(torch.randn(2, 1, 20, 20)).shape == (2, 3)
+    with pytest.raises(ModelError, match=r"images B×1×H×W, not 2×3×20×20"):
+        model(torch.randn(2, 3, 20, 20))
