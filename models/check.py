@@ -26,6 +26,7 @@ from models.registry import Variant, look_up
 
 CLASSES = 5
 LENGTH = 16
+LARGE = 64
 IMAGE_SIZES = (8, 28, 32, 64, 96, 192, 384)  # divided by patches of 2 to 32, and by HaloNet's 12
 
 
@@ -92,7 +93,12 @@ class Subject:
     def _shrink(self) -> dict[str, Value]:
         if self.found.kind == "text":
             return {"vocab_size": 100, "length": LENGTH, "classes": CLASSES}
-        for size in IMAGE_SIZES:
+        with torch.device("meta"):
+            modules = self.found.function(classes=CLASSES).modules()
+        # A deep ConvNet shrinks smaller images to one pixel: batch norm over the two values of two
+        # examples divides by next to nothing, and the gradient of 55 such blocks overflows.
+        deep = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules)
+        for size in sorted(IMAGE_SIZES, key=lambda size: (deep and size < LARGE, size)):
             arguments: dict[str, Value] = {"image_size": size, "classes": CLASSES}
             if self._takes(arguments):
                 return arguments
