@@ -1,19 +1,8 @@
-"""Where the tests find real data: BENCH_DATA and BENCH_MODELS, or `shared/` beside the checkout."""
-
-import os
-from pathlib import Path
+"""The real data and weights that tests of this room use, and a cache of their own."""
 
 import pytest
 
-SHARED = Path(__file__).parents[3] / "shared"
-
-
-def _mirror(variable: str, folder: str) -> Path | None:
-    path = Path(os.environ.get(variable, SHARED / folder))
-    return path if path.is_dir() else None
-
-
-DATA, MODELS = _mirror("BENCH_DATA", "data"), _mirror("BENCH_MODELS", "models")
+from tests.mirror import DATA, MODELS
 
 
 @pytest.fixture(scope="session", autouse=True)
