@@ -108,7 +108,7 @@ class Executor:
                 spec=planned.run.spec,
                 attempt=planned.next_attempt,
                 device=self.device,
-                visible_gpu=self._gpus[slot % len(self._gpus)] if self._gpus else None,
+                gpus=(self._gpus[slot % len(self._gpus)],) if self._gpus else (),
                 threads=self.threads,
                 sources=planned.sources,
                 command=provenance.command_line(),

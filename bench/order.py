@@ -8,6 +8,7 @@ from typing import Literal
 from bench.spec import RunSpec
 
 Device = Literal["auto", "cpu", "cuda"]
+Strategy = Literal["ddp", "fsdp"]
 
 #: Exit code of a worker that found its attempt taken by somebody else (BSD's EX_TEMPFAIL).
 TAKEN = 75
@@ -23,10 +24,14 @@ class Order:
     spec: RunSpec
     attempt: int
     device: Device
-    visible_gpu: str | None
-    threads: int
+    gpus: tuple[str, ...]  # of this host, one a rank; empty on CPU
+    threads: int  # of each rank
     sources: Mapping[str, str]
     command: list[str]
+    devices: int = 1  # ranks, which share the global batch
+    strategy: Strategy = "ddp"
+    compile: bool = False
+    checkpoint_s: float = 600.0  # the longest time between two checkpoints
 
 
 def carry_out(order: Order) -> None:

@@ -8,7 +8,8 @@ from bench.spec import RunSpec
 
 SCHEMA_VERSION = 1
 
-Status = Literal["done", "failed"]
+#: `pruned`: a trial that its search stopped early; its curve is what it reached.
+Status = Literal["done", "failed", "pruned"]
 FailureClass = Literal["out-of-memory", "data", "divergence", "infrastructure", "code"]
 
 

@@ -82,6 +82,9 @@ class RunSpec(Settings):
     data: DataSpec
     recipe: Recipe = Recipe()
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    tested: Annotated[
+        bool, Field(description="False for a trial: it never sees the test split")
+    ] = True
 
     @property
     def key(self) -> str:

@@ -6,6 +6,7 @@
         log.txt               what the run printed
         curve.jsonl           one line an epoch, while it runs
         predictions.npz       per-example results on the test split
+        request               what somebody outside asks of it: `prune` or `stop`
         record.json           written last, beside and renamed; with a checksum
     environments/<digest>.json  hardware and packages, shared by records
     reports/<study>/          reports made from it
@@ -35,6 +36,9 @@ from bench.spec import RunSpec
 
 _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","record":'
+
+#: `prune`: write a record of what was reached. `stop`: leave a checkpoint and no record.
+Request = Literal["prune", "stop"]
 
 
 class Taken(Exception):
@@ -123,6 +127,10 @@ class Store:
         payload = record.model_dump_json().encode()
         checksum = hashlib.sha256(payload).hexdigest().encode()
         write_atomically(folder / "record.json", _PREFIX + checksum + _MIDDLE + payload + b"}\n")
+
+    def request(self, folder: Path, what: Request) -> None:
+        """Ask a running attempt to end: at once with a record, or with a checkpoint for later."""
+        write_atomically(folder / "request", what.encode())
 
     def set_aside(self, attempt: Attempt) -> Path:
         """Rename a damaged record, so that it is kept but never read again."""

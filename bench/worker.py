@@ -36,8 +36,8 @@ def main(order: Order) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with_parent()
     _pin_threads(order.threads)
-    if order.visible_gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = order.visible_gpu
+    if order.gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(order.gpus)
     started = time.perf_counter(), now()
     store = Store(order.store)
     try:
