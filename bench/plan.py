@@ -108,6 +108,8 @@ def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, s
         if record.failure.kind == "infrastructure":
             return "missing", f"attempt {attempt.number} was lost: {record.failure.message}"
         return "failed", f"{record.failure.kind}: {record.failure.message}"
+    if record.status == "pruned":
+        return "missing", f"attempt {attempt.number} was stopped early"
     return "done", f"{record.ended[:16].replace('T', ' ')} UTC"
 
 

@@ -93,6 +93,12 @@ class Store:
                 newest[key] = max(number, newest.get(key, 0))
         return {key: self._read(key, number) for key, number in newest.items()}
 
+    def earlier(self, newest: Attempt) -> list[Attempt]:
+        """Read the attempts before the newest one of a run, oldest first."""
+        numbers = range(1, newest.number)
+        kept = [number for number in numbers if self.folder(newest.key, number).is_dir()]
+        return [self._read(newest.key, number) for number in kept]
+
     def folder(self, key: str, number: int) -> Path:
         """Where an attempt lives."""
         return self.runs / f"{key}.{number}"

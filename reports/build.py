@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from reports import (
     across,
     against,
+    attempts,
     captions,
     costs,
     digest,
@@ -17,7 +18,7 @@ from reports import (
 )
 from reports.table import Report, Request, Run, State
 
-STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed")
+STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
 
 def build(request: Request, runs: Sequence[Run]) -> Report:
@@ -44,6 +45,7 @@ def build(request: Request, runs: Sequence[Run]) -> Report:
         findings=findings.findings(request, collected, rankings),
         tables=[table for table in tables if table and table.rows],
         comparisons=rankings.comparisons,
+        lost=attempts.lost(request, runs),
         figures=captions.captions(request, collected, everywhere),
         facts=facts.facts(request, runs),
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.record import Cost, Record
-from reports import samples, statistics
+from reports import attempts, samples, statistics
 from reports.notes import Notes
 from reports.table import Cell, Column, Kind, Note, Request, Row, Table
 from reports.text import joined
@@ -30,8 +30,8 @@ def table(request: Request, collected: samples.Samples) -> Table:
         title="What it cost",
         caption=(
             "Training: wall time of one run, mean ± SD over seeds; speed: training examples a"
-            " second, mean ± SD; memory: the highest peak of any run; all runs: total device time,"
-            " failed runs too."
+            " second, mean ± SD; memory: the highest peak of any run; all runs: device time of"
+            " every attempt, failed and replaced ones too."
         ),
         columns=columns,
         rows=[
@@ -54,19 +54,24 @@ def _cells(sample: samples.Sample, notes: Notes) -> list[Cell]:
     keys = [run.key for run in sample.runs]
     done = [record.cost for record in sample.done.values() if record.cost]
     paid = [record.cost for record in _all(sample) if record.cost]
-    total = math.fsum(cost.device_h for cost in paid)
+    total, unknown = attempts.total(sample.runs)
+    again = sum(len(run.earlier) for run in sample.runs)
     marks = []
-    unknown = sum(record.cost is None for record in _all(sample))
-    if unknown:
-        marks.append(notes.mark("the cost of a failed run is not known, and not in the total"))
-    again = sum(record.attempt > 1 for record in _all(sample))
     if again:
-        marks.append(notes.mark("runs were tried again; their earlier attempts are not counted"))
+        marks.append(notes.mark(f"with {again} earlier attempt{'s' * (again > 1)} at its runs"))
+    if unknown:
+        what = "an attempt" if unknown == 1 else f"{unknown} attempts"
+        marks.append(notes.mark(f"what {what} took is not known, and not in the total"))
     return [
         _mean(done, lambda cost: cost.train_s, keys),
         _mean(done, lambda cost: cost.train_examples_per_s, keys, notes),
         Cell(value=max((c.peak_memory_bytes for c in paid), default=None), n=len(paid), runs=keys),
-        Cell(value=total if paid else None, n=len(paid), notes=marks, runs=keys),
+        Cell(
+            value=total or None,
+            n=sum(len(attempts.spent(run)) for run in sample.runs) - unknown,
+            notes=marks,
+            runs=keys,
+        ),
     ]
 
 

@@ -34,7 +34,8 @@ class Sample:
         states = {run.state for run in self.runs}
         if states == {"done"}:
             return f"no {metric}"
-        return next(state for state in ("running", "stale", "missing", "done") if state in states)
+        order = ("running", "stale", "missing", "pruned", "done")
+        return next(state for state in order if state in states)
 
     def failed(self, metric: str) -> bool:
         """Whether a run failed, or ended without a finite value."""
@@ -57,8 +58,10 @@ def collect(request: Request, runs: Iterable[Run]) -> Samples:
     for run in sorted(runs, key=lambda run: (run.seed, run.key)):
         sample = samples[run.entry, run.dataset]
         sample.runs.append(run)
-        if run.state == "done" and run.record:
-            sample.done[run.seed] = run.record
+        # A trial, pruned or not, is no result: it never saw the test split.
+        record = run.record
+        if run.state == "done" and record and record.status == "done" and record.spec.tested:
+            sample.done[run.seed] = record
     return samples
 
 

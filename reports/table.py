@@ -12,9 +12,11 @@ from bench.record import Environment, Record
 from bench.spec import Recipe, Scalar
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 1
+REPORT_VERSION = 2
 
-State = Literal["done", "missing", "stale", "failed", "running"]
+State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
+# What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
+End = Literal["failed", "interrupted", "damaged", "pruned", "replaced"]
 Verdict = Literal["better", "worse", "undecided"]
 Source = Literal["measured", "published"]
 # How a cell is printed: mean ± half the 95 % interval, mean ± SD, a whole number, a plain number.
@@ -42,6 +44,16 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Attempt(_Frozen):
+    """An attempt at a run that is not its result."""
+
+    number: int
+    end: End
+    cause: Annotated[str, Field(description="in a line")]
+    log: Annotated[str, Field(description="relative to the store")]
+    device_h: Annotated[float | None, Field(description="None where nobody could tell")] = None
+
+
 class Run(_Frozen):
     """One planned run and what became of it. A stale or failed run may carry a record too."""
 
@@ -54,6 +66,7 @@ class Run(_Frozen):
     reason: Annotated[str, Field(description="why it is in that state, in words")] = ""
     record: Record | None = None
     folder: Annotated[str | None, Field(description="relative to the store")] = None
+    earlier: Annotated[list[Attempt], Field(description="before the record's own, if any")] = []
 
 
 class Entry(_Frozen):
@@ -228,6 +241,16 @@ class Fact(_Frozen):
     text: str
 
 
+class Lost(_Frozen):
+    """An attempt that is not its run's result; its time was spent all the same."""
+
+    dataset: str
+    entry: str
+    seed: int
+    key: str
+    attempt: Attempt
+
+
 class Figure(_Frozen):
     """A drawing beside the report: figures/<name>.svg and .png."""
 
@@ -253,6 +276,7 @@ class Report(_Frozen):
     findings: Annotated[list[str], Field(description="what may be said, and what may not")]
     tables: list[Table]
     comparisons: list[Comparison] = []
+    lost: list[Lost] = []
     figures: list[Figure] = []
     facts: list[Fact] = []
 

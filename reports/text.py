@@ -127,3 +127,18 @@ def details(cell: Cell, column: Column) -> str:
     if cell.low is not None and cell.high is not None:
         said.append(f"95 % interval {cell.low:.6g} to {cell.high:.6g}")
     return ", ".join([*said, f"n = {cell.n}"])
+
+
+LOST = (
+    "Attempts that failed, were interrupted, or were replaced by a later one. Their device time is"
+    " part of the cost. Logs are paths below the store."
+)
+
+
+def device_time(hours: float | None) -> str:
+    """Hours in the unit that fits, as in `3.2 device-min`; a dash where they are not known."""
+    if hours is None:
+        return "–"
+    units = {"h": 1.0, "min": 1 / 60}
+    unit = next((name for name, size in units.items() if hours >= size), "s")
+    return f"{hours / units.get(unit, 1 / 3600):.3g} device-{unit}"

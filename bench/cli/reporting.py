@@ -9,10 +9,11 @@ from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
 from reports import digest
-from reports.table import Entry, Published, Report, Request, Run
+from reports.table import Attempt, Entry, Published, Report, Request, Run, State
 
 if TYPE_CHECKING:
-    from bench.plan import Plan
+    from bench import store as stores
+    from bench.plan import Plan, PlannedRun
     from bench.store import Store
     from bench.study import Study
 
@@ -144,10 +145,42 @@ def _runs(plan: "Plan", store: "Store") -> list[Run]:
             dataset=planned.run.dataset,
             seed=planned.run.spec.seed,
             key=planned.key,
-            state=planned.state,
+            state=_state(planned),
             reason=planned.reason,
             record=planned.attempt.record if planned.attempt else None,
             folder=str(planned.attempt.folder.relative_to(store.root)) if planned.attempt else None,
+            earlier=_earlier(planned.attempt, store) if planned.attempt else [],
         )
         for planned in plan.runs
     ]
+
+
+def _state(planned: "PlannedRun") -> State:
+    record = planned.attempt.record if planned.attempt else None
+    return "pruned" if record and record.status == "pruned" else planned.state
+
+
+def _earlier(newest: "stores.Attempt", store: "Store") -> list[Attempt]:
+    """What came before the record; a newest attempt that left none is among it, once it ended."""
+    from reports.attempts import of_record
+
+    found = []
+    ended = [] if newest.record or newest.state == "running" else [newest]
+    for attempt in [*store.earlier(newest), *ended]:
+        log = str((attempt.folder / "log.txt").relative_to(store.root))
+        if attempt.record:
+            found.append(of_record(attempt.record, log))
+        elif attempt.state != "running":
+            damaged = (
+                attempt.state == "damaged" or (attempt.folder / "record.json.damaged").exists()
+            )
+            cause = f"its record is damaged: {attempt.problem}".rstrip(": ")
+            found.append(
+                Attempt(
+                    number=attempt.number,
+                    end="damaged" if damaged else "interrupted",
+                    cause=cause if damaged else "ended without a record",
+                    log=log,
+                )
+            )
+    return found

@@ -1,0 +1,53 @@
+"""From a store to a report's runs: what came before a result, and what a report is given."""
+
+from pathlib import Path
+
+from bench.cli import reporting
+from bench.cli.options import make_plan
+from bench.record import Failure
+from bench.store import Store
+from bench.study import load
+from tests.bench.factory import COST, record
+
+PAGE = """\
+title: t
+question: q
+data: [digits]
+entries: {A: {model: mlp}, B: {model: lenet}}
+seeds: 1
+scales: {smoke: {}}
+"""
+
+
+def test_earlier_attempts_are_told_with_cause_log_and_time(page, tmp_path: Path) -> None:
+    study, store = load(page(PAGE)), Store(tmp_path / "store")
+    mlp, lenet = (run.spec for run in study.runs())
+    with store.claim(mlp, 1):
+        pass
+    failure = Failure(kind="data", message="no such file", log="runs/x/log.txt")
+    with store.claim(mlp, 2) as folder:
+        failed = record(mlp, attempt=2, status="failed", failure=failure, metrics={}, cost=COST)
+        store.write_record(folder, failed)
+    with store.claim(mlp, 3) as folder:
+        store.write_record(folder, record(mlp, attempt=3))
+    with store.claim(lenet, 1) as folder:
+        (folder / "record.json").write_text("no record")
+    report = reporting.make(make_plan(study, store), store, tmp_path / "report", ["md"])
+    ours = f"runs/{mlp.key}"
+    assert [
+        (lost.entry, lost.attempt.number, lost.attempt.end, lost.attempt.cause, lost.attempt.log)
+        for lost in report.lost
+    ] == [
+        ("A", 1, "interrupted", "ended without a record", f"{ours}.1/log.txt"),
+        ("A", 2, "failed", "data: no such file", "runs/x/log.txt"),
+        ("B", 1, "damaged", "its record is damaged: not a record", f"runs/{lenet.key}.1/log.txt"),
+    ]
+    assert [lost.attempt.device_h for lost in report.lost] == [None, COST.device_h, None]
+
+
+def test_an_attempt_that_runs_is_not_lost(page, tmp_path: Path) -> None:
+    study, store = load(page(PAGE)), Store(tmp_path / "store")
+    with store.claim(study.runs()[0].spec, 1):
+        report = reporting.make(make_plan(study, store), store, tmp_path / "report", ["md"])
+    assert report.lost == []
+    assert report.runs == {"running": 1, "missing": 1}
