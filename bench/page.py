@@ -1,6 +1,7 @@
 """A YAML page as plain data that remembers on which line each value stands."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import yaml
 from bench.errors import UserError
 
 Location = tuple[str | int, ...]
+#: Tells where in a page, or on the command line, a value was given.
+Where = Callable[[Location], str]
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -57,6 +57,17 @@ class DataFacts(_Frozen):
     test: int
 
 
+class Start(_Frozen):
+    """The weights that a run started from: those of another run, or published ones."""
+
+    key: Annotated[str, Field(description="of the run that left them; empty if published")] = ""
+    attempt: int = 0
+    weights: Annotated[str, Field(description="the name of published ones")] = ""
+    weights_sha256: str
+    taken: Annotated[int, Field(description="parameters with the weights of the start")]
+    fresh: Annotated[int, Field(description="parameters that were initialised anew")]
+
+
 class Provenance(_Frozen):
     """Where the numbers come from."""
 
@@ -90,6 +101,10 @@ class Record(_Frozen):
     predictions: Annotated[
         str | None, Field(description="SHA-256 of predictions.npz beside the record")
     ] = None
+    weights: Annotated[
+        str | None, Field(description="SHA-256 of weights.safetensors beside the record, if kept")
+    ] = None
+    start: Start | None = None
     cost: Cost | None = None
     data: DataFacts | None = None
     provenance: Provenance

@@ -58,7 +58,12 @@ def _of(model: str, data_spec: DataSpec) -> Mapping[str, str]:
 def dataset_of(spec: DataSpec) -> DataSet:
     """The catalogue's entry with the settings of a run."""
     return data.catalogue.find(
-        spec.name, image_size=spec.image_size, length=spec.length, tokenizer=spec.tokenizer
+        spec.name,
+        image_size=spec.image_size,
+        length=spec.length,
+        tokenizer=spec.tokenizer,
+        shots=spec.shots,
+        shifts=spec.shifts,
     )
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 KEY_VERSION = 1
 
-Optimizer = Literal["sgd", "adam", "adamw"]
+Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lamb"]
 Schedule = Literal["constant", "linear", "cosine"]
 Precision = Literal["fp32", "bf16", "fp16"]
 #: Model arguments that name a repository of weights; where it lies on a machine is in no key.
@@ -33,14 +33,14 @@ class Settings(BaseModel):
 class Recipe(Settings):
     """How a model is trained; the same for every entry of a study unless the page says so."""
 
-    epochs: Annotated[int, Field(ge=1)] = 10
+    epochs: Annotated[int, Field(ge=0, description="0 only scores the weights it starts from")] = 10
     batch_size: Annotated[int, Field(ge=1, description="global, over all devices")] = 64
     optimizer: Optimizer = "adamw"
     lr: Annotated[float, Field(gt=0, description="peak learning rate")] = 1e-3
     weight_decay: Annotated[float, Field(ge=0, description="not on biases and norms")] = 0.0
     momentum: Annotated[float, Field(ge=0, lt=1, description="of sgd")] = 0.9
-    beta1: Annotated[float, Field(ge=0, lt=1, description="of adam and adamw")] = 0.9
-    beta2: Annotated[float, Field(ge=0, lt=1, description="of adam and adamw")] = 0.999
+    beta1: Annotated[float, Field(ge=0, lt=1, description="of adam, adamw, lamb")] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1, description="of adam, adamw, lamb")] = 0.999
     schedule: Schedule = "cosine"
     warmup: Annotated[float, Field(ge=0, le=1, description="fraction of all steps")] = 0.0
     clip_norm: Annotated[float, Field(gt=0)] | None = None
@@ -54,6 +54,13 @@ class Recipe(Settings):
     cutmix: Annotated[float, Field(ge=0, description="alpha; with mixup, either")] = 0.0
     whole_words: Annotated[bool, Field(description="mask the tokens of a word together")] = False
     precision: Precision = "fp32"
+    layer_decay: Annotated[
+        float, Field(gt=0, le=1, description="factor of lr from each layer to the one below it")
+    ] = 1.0
+    ema: Annotated[
+        float, Field(ge=0, lt=1, description="decay a step of the averaged weights; 0 for none")
+    ] = 0.0
+    freeze: Annotated[bool, Field(description="train the head alone: a linear probe")] = False
 
 
 class ModelSpec(Settings):
@@ -73,6 +80,15 @@ class DataSpec(Settings):
         None
     )
     sample: Annotated[bool, Field(description="a part of it will do; the record counts")] = False
+    shots: (
+        Annotated[
+            int, Field(ge=1, description="training examples of each class, drawn by the run's seed")
+        ]
+        | None
+    ) = None
+    shifts: Annotated[
+        int, Field(ge=0, description="test also images moved right by 1 to so many pixels")
+    ] = 0
 
 
 class RunSpec(Settings):
@@ -85,6 +101,11 @@ class RunSpec(Settings):
     tested: Annotated[
         bool, Field(description="False for a trial: it never sees the test split")
     ] = True
+    start: Annotated[
+        "RunSpec | None", Field(description="the run whose final weights this one starts from")
+    ] = None
+    weights: Annotated[str, Field(description="the published weights this one starts from")] = ""
+    probes: Annotated[tuple[str, ...], Field(description="measures of the model, an epoch")] = ()
 
     @property
     def key(self) -> str:

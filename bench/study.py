@@ -1,6 +1,6 @@
 """Study: a question with a name, read from its page and expanded into runs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,22 +10,18 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 import models.catalogue
 import studies
+from bench import fitting, stages
 from bench import page as pages
 from bench.errors import UserError, nearest
-from bench.page import Location
+from bench.page import Location, Where
 from bench.sources import dataset_of
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
+from bench.stages import Stage
 from data.dataset import DataSet
 from data.errors import DataError
 from models.errors import ModelError
 
 SCALES = ("smoke", "small", "full")
-
-#: Settings of a recipe that change images.
-OF_IMAGES = {"crop", "flip", "resized_crop", "randaugment", "erasing", "mixup", "cutmix"}
-
-#: Tells where in the page, or on the command line, a value was given.
-Where = Callable[[Location], str]
 
 
 class Entry(Settings):
@@ -36,6 +32,8 @@ class Entry(Settings):
     recipe: dict[str, Scalar] = {}
     group: str = ""
     published: Annotated[str, Field(description="the printed row that it reproduces")] = ""
+    start: Annotated[str, Field(description="the stage whose weights it starts from")] = ""
+    weights: Annotated[str, Field(description="published weights: timm/NAME, a repository")] = ""
 
 
 class Study(Settings):
@@ -47,8 +45,16 @@ class Study(Settings):
     question: str
     data: Annotated[list[DataSpec], Field(min_length=1)]
     entries: Annotated[dict[str, Entry], Field(min_length=1)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)]
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0, lt=2**32)]],
+        Field(description="none at all for a table of facts, without any training"),
+    ]
     recipe: Recipe = Recipe()
+    stages: Annotated[dict[str, Stage], Field(description="what is trained first")] = {}
+    probes: Annotated[list[str], Field(description="measures of the models, an epoch")] = []
+    epochs_to: Annotated[
+        dict[str, float], Field(description="columns: the first epoch to reach it, by metric")
+    ] = {}
     averages: Annotated[
         dict[str, list[str]], Field(description="columns of means over data sets, by title")
     ] = {}
@@ -72,6 +78,8 @@ class Study(Settings):
     def _count_or_list(cls, value: Any) -> Any:
         """`seeds: 5` is short for seeds 0 to 4."""
         if isinstance(value, int) and not isinstance(value, bool):
+            if value < 1:
+                raise ValueError("a count of seeds is at least 1 ([] trains nothing)")
             return list(range(value))
         return value
 
@@ -104,17 +112,37 @@ class Study(Settings):
 
         An entry meets the data sets that its model can read: a study may hold images and texts.
         """
-        recipes = {label: self.recipe_of(label) for label in self.entries}
-        specs = {label: ModelSpec(name=e.model, args=e.args) for label, e in self.entries.items()}
+        common = {label: self._common(label) for label in self.entries}
         kinds = {label: models.catalogue.find(e.model).kind for label, e in self.entries.items()}
         datasets = list(zip(self.datasets().items(), self.data, strict=True))
         return [
-            Run(label, name, RunSpec(model=model, data=spec, recipe=recipes[label], seed=seed))
+            Run(label, name, RunSpec(data=spec, seed=seed, **settings))
             for seed in self.seeds
             for (name, dataset), spec in datasets
-            for label, model in specs.items()
+            for label, settings in common.items()
             if kinds[label] == dataset.kind
         ]
+
+    def before(self) -> list["Run"]:
+        """What these runs start from: each run of a stage once, and before what starts from it."""
+        found: dict[str, Run] = {}
+        for label, entry in self.entries.items() if self.seeds else ():
+            model = ModelSpec(name=entry.model, args=entry.args)
+            for name, dataset, spec in stages.before(self.stages, entry.start, model, label):
+                found.setdefault(spec.key, Run(name, dataset, spec))
+        return list(found.values())
+
+    def _common(self, label: str) -> dict[str, Any]:
+        """What all runs of an entry have in common."""
+        entry = self.entries[label]
+        model = ModelSpec(name=entry.model, args=entry.args)
+        return {
+            "model": model,
+            "recipe": self.recipe_of(label),
+            "start": stages.spec_of(self.stages, entry.start, model),
+            "weights": entry.weights,
+            "probes": tuple(self.probes),
+        }
 
 
 @dataclass(frozen=True)
@@ -232,29 +260,29 @@ def _check(study: Study, where: Where) -> Study:
         read, args = _check_model(entry, datasets, inside)
         kinds.add(read[0].kind)
         for dataset in read:
-            useless = settings_without_effect(dataset, recipe)
+            useless = fitting.without_effect(dataset, recipe)
             if useless:
                 name = useless[0]
                 place = inside if name in entry.recipe else where
                 raise UserError(
                     f"{place(('recipe', name))}: nothing is done with {name} on {dataset.name}"
                 )
+        if not recipe.epochs and not entry.start and not entry.weights:
+            place = inside if "epochs" in entry.recipe else where
+            raise UserError(
+                f"{place(('recipe', 'epochs'))}: 0 epochs train nothing: "
+                f"{label} needs `start` or `weights`"
+            )
         entries[label] = entry.model_copy(update={"args": args})
+        model = ModelSpec(name=entry.model, args=args)
+        stages.check(study.stages, model, (entry.start, entry.weights), read, inside, where)
     for i, dataset in enumerate(datasets):
         if dataset.kind not in kinds:
             raise UserError(f"{where(('data', i))}: no entry reads {dataset.kind}s")
+    if problem := fitting.unknown_probe(study.probes):
+        raise UserError(f"{where(('probes',))}: {problem}")
+    stages.check_used(study.stages, [entry.start for entry in entries.values()], where)
     return study.model_copy(update={"entries": entries})
-
-
-def settings_without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
-    """Settings that would do nothing on this data set: a mistake, or worse, a claim."""
-    given = recipe.model_dump(exclude_defaults=True)
-    useless = given.keys() & (OF_IMAGES if dataset.kind == "text" else {"whole_words"})
-    if dataset.task != "masked-lm":
-        useless |= given.keys() & {"whole_words"}
-    if dataset.task != "classify":
-        useless |= given.keys() & {"label_smoothing"}
-    return sorted(useless)
 
 
 def _below(where: Where, *prefix: str) -> Where:

@@ -15,10 +15,10 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import disable_possible_user_warnings
 
+from bench import fitting
 from bench.record import DataFacts, Epoch
 from bench.sources import dataset_of, task_module
 from bench.spec import WEIGHTS, Recipe, RunSpec, Scalar
-from bench.study import settings_without_effect
 from data import repository
 from data.dataset import DataSet
 from data.errors import DataError
@@ -184,7 +184,7 @@ def load(spec: RunSpec) -> DataModule:
     """Load the data of a run with the module that its kind of data set has."""
     try:
         entry = dataset_of(spec.data)
-        if useless := settings_without_effect(entry, spec.recipe):
+        if useless := fitting.without_effect(entry, spec.recipe):
             raise DataError(f"{entry.name}: nothing here is done with {', '.join(useless)}")
         module = importlib.import_module(entry.module)
         data: DataModule = module.make(

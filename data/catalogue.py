@@ -28,6 +28,8 @@ def find(
     image_size: int | None = None,
     length: int | None = None,
     tokenizer: str | None = None,
+    shots: int | None = None,
+    shifts: int = 0,
 ) -> DataSet:
     """Return the entry of a name with these settings; DataError names the nearest known name."""
     prefix, colon, path = name.partition(":")
@@ -41,4 +43,6 @@ def find(
         entry = entries()[name]
     else:
         raise DataError(f"unknown data set {name!r}{nearest(name, entries())}")
-    return entry.changed(image_size=image_size, length=length, tokenizer=tokenizer)
+    return entry.changed(
+        image_size=image_size, length=length, tokenizer=tokenizer, shots=shots, shifts=shifts
+    )

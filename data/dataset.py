@@ -64,6 +64,9 @@ class DataSet:
     tokenizer: str = ""
     vocab_size: int = 0
     length: int = 0
+    # what a run asks for
+    shots: int | None = None  # training examples a class, drawn by the run's seed
+    shifts: int = 0  # further tests on images moved right by 1 to so many pixels
 
     @property
     def module(self) -> str:
@@ -76,7 +79,8 @@ class DataSet:
     @property
     def tests(self) -> tuple[str, ...]:
         """The test splits; the metrics of the first carry no suffix."""
-        return tuple(split for split in self.splits if split not in {"train", "val"}) or ("test",)
+        found = tuple(split for split in self.splits if split not in {"train", "val"}) or ("test",)
+        return (*found, *(f"shift{pixels}" for pixels in range(1, self.shifts + 1)))
 
     @property
     def streamed(self) -> bool:
@@ -100,13 +104,23 @@ class DataSet:
         image_size: int | None = None,
         length: int | None = None,
         tokenizer: str | None = None,
+        shots: int | None = None,
+        shifts: int = 0,
     ) -> "DataSet":
         """Return it with other settings; those of the other kind are a DataError."""
         settings = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
+        settings |= {"shots": shots, "shifts": shifts or None}
         given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
-        for key in given:
-            if (key == "image_size") != (self.kind == "image"):
+        for key in given.keys() - {"shots"}:
+            if (key in {"image_size", "shifts"}) != (self.kind == "image"):
                 raise DataError(f"{self.name} is a data set of {self.kind}s and has no {key}")
+        if (shots or shifts) and self.task != "classify":
+            raise DataError(f"{self.name} has no classes: no shots of each, no shifts")
+        if shifts >= (image_size or self.image_size) > 0:
+            raise DataError(
+                f"{self.name} is {image_size or self.image_size} pixels wide: "
+                f"nothing is left of it after shifts of {shifts}"
+            )
         if tokenizer is not None:
             from data.tokenisers import vocab_size
 
@@ -116,4 +130,6 @@ class DataSet:
     def what_counts(self) -> dict[str, Any]:
         """The facts that can change a result, for telling stale runs."""
         prose = {"title", "policy", "source", "licence", "citation", "download_bytes"}
-        return {name: getattr(self, name) for name in self.__dataclass_fields__.keys() - prose}
+        asked = {"shots", "shifts"}  # told by the run's key
+        counted = self.__dataclass_fields__.keys() - prose - asked
+        return {name: getattr(self, name) for name in counted}

@@ -13,7 +13,7 @@ from bench.study import load
 
 fractions = st.floats(0, 1, exclude_max=True)
 RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "epochs": st.integers(1, 1000),
+    "epochs": st.integers(0, 1000),
     "batch_size": st.integers(1, 10_000),
     "optimizer": st.sampled_from(get_args(Optimizer)),
     "lr": st.floats(1e-9, 10),
@@ -34,6 +34,9 @@ RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "cutmix": st.floats(0, 4),
     "whole_words": st.booleans(),
     "precision": st.sampled_from(get_args(Precision)),
+    "layer_decay": st.floats(0, 1, exclude_min=True),
+    "ema": fractions,
+    "freeze": st.booleans(),
 }
 recipes = st.fixed_dictionaries({}, optional=RECIPE_VALUES)
 seeds = st.integers(0, 2**32 - 1)
@@ -186,13 +189,16 @@ def test_released_defaults_never_change() -> None:
         "cutmix": 0.0,
         "whole_words": False,
         "precision": "fp32",
+        "layer_decay": 1.0,
+        "ema": 0.0,
+        "freeze": False,
     }
     assert spec({"lr": 0.01}, 3, args={"width": 16}).key == "0a581474f1f0b1f717aa"
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"epochs": 0}, {"epochs": 1.5}, {"epochs": "3"}, {"lr": float("inf")}, {"epoch": 3}],
+    [{"epochs": -1}, {"epochs": 1.5}, {"epochs": "3"}, {"lr": float("inf")}, {"epoch": 3}],
 )
 def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

@@ -56,7 +56,8 @@ def test_arguments_at_their_default_are_dropped(page) -> None:
 
 MISTAKES = [
     ("epochs: 2", "epoch: 2", r":8: unknown key 'recipe.epoch'; did you mean 'epochs'\?"),
-    ("epochs: 2", "epochs: 0", ":8: recipe.epochs: .*greater than or equal to 1, not 0"),
+    ("epochs: 2", "epochs: -1", ":8: recipe.epochs: .*greater than or equal to 0, not -1"),
+    ("epochs: 2", "epochs: 0", ":8: 0 epochs train nothing: A needs `start` or `weights`"),
     ("epochs: 2", "epochs: two", ":8: recipe.epochs: .*valid integer, not 'two'"),
     ("epochs: 2", "optimizer: adm", r":8: recipe.optimizer can't be 'adm'; did you mean 'adam'"),
     ("{epochs: 2}", "[1]", ":8: recipe: "),
@@ -73,7 +74,7 @@ MISTAKES = [
     ("lr: 0.1", "lr: -1", ":6: .*lr.*greater than 0"),
     ("lr: 0.1", "rl: 1", ":6: unknown key 'rl'"),
     ("[3, 1]", "[3, 3]", ":7: seeds: a seed is given twice"),
-    ("[3, 1]", "0", ":7: seeds: .*at least 1 item"),
+    ("[3, 1]", "0", ":7: seeds: a count of seeds is at least 1"),
     ("[3, 1]", "true", ":7: seeds: "),
     ("batch_size: 32", "batchsize: 32", r":12: unknown key .*; did you mean 'batch_size'\?"),
     ("full:\n", "fulll:\n", r":11: unknown scale 'fulll'; did you mean 'full'\?"),

@@ -1,0 +1,57 @@
+"""Which settings of a run can't mean anything together: told before anything is trained."""
+
+from bench.errors import nearest
+from bench.spec import Recipe
+from data.dataset import DataSet
+from models.probes import PROBES
+
+#: Settings of a recipe that change images.
+OF_IMAGES = {"crop", "flip", "resized_crop", "randaugment", "erasing", "mixup", "cutmix"}
+#: Modules of models whose weights belong to one number of patches or tokens.
+_OF_ONE_LENGTH = {"models.gmlp", "models.gmlp_text", "models.mixer"}
+
+
+def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
+    """Settings that would do nothing on this data set: a mistake, or worse, a claim."""
+    given = recipe.model_dump(exclude_defaults=True)
+    useless = given.keys() & (OF_IMAGES if dataset.kind == "text" else {"whole_words"})
+    if dataset.task != "masked-lm":
+        useless |= given.keys() & {"whole_words"}
+    if dataset.task != "classify":
+        useless |= given.keys() & {"label_smoothing"}
+    return sorted(useless)
+
+
+def unknown_probe(names: list[str]) -> str:
+    """What is wrong with the names of probes; empty where nothing is."""
+    unknown = [name for name in names if name not in PROBES]
+    return f"there is no probe {unknown[0]!r}{nearest(unknown[0], PROBES)}" if unknown else ""
+
+
+def unfit_start(before: DataSet, after: DataSet, module: str) -> str:
+    """Why weights trained on one data set can't serve a model on another; empty where they can."""
+    if before.kind != after.kind:
+        return f"{before.name} is of {before.kind}s, {after.name} of {after.kind}s"
+    if before.channels != after.channels:
+        return (
+            f"the images of {before.name} have {before.channels} channels, "
+            f"those of {after.name} {after.channels}"
+        )
+    # Vocabularies that are a data set's own are not another's, whatever their size.
+    own = before.tokenizer.startswith("train:") or before.tokenizer == "words"
+    texts = [(of.repository, of.source, of.files.get("train")) for of in (before, after)]
+    if before.tokenizer != after.tokenizer or (own and texts[0] != texts[1]):
+        return (
+            f"{before.name} is read with a vocabulary of its own ({before.tokenizer}), "
+            f"{after.name} with another ({after.tokenizer}): "
+            "a token would mean two things; set the same `tokenizer` for both"
+        )
+    for name in ("image_size", "length"):
+        one, other = getattr(before, name), getattr(after, name)
+        if one != other and module in _OF_ONE_LENGTH:
+            return (
+                f"{before.name} has {name.replace('_', ' ')} {one}, {after.name} {other}: the "
+                "spatial matrices of Mixer and gMLP belong to one and can't be resized; "
+                f"set the same `{name}` for both"
+            )
+    return ""
