@@ -1,7 +1,7 @@
 """Build a report from a request and its runs: pure, no I/O, no torch."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reports import (
     across,
@@ -10,6 +10,7 @@ from reports import (
     captions,
     costs,
     digest,
+    examples,
     facts,
     findings,
     ranking,
@@ -21,9 +22,17 @@ from reports.table import Report, Request, Run, State
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
 
-def build(request: Request, runs: Sequence[Run]) -> Report:
-    """The report on these runs. The main table depends on metrics and parameter counts alone."""
+def build(
+    request: Request,
+    runs: Sequence[Run],
+    predictions: Mapping[str, examples.Predictions] | None = None,
+) -> Report:
+    """The report on these runs. The main table depends on metrics and parameter counts alone.
+
+    `predictions` are the per-example results by key that could be read; None if nobody tried.
+    """
     collected = samples.collect(request, runs)
+    compared = examples.compare(request, collected, predictions or {})
     rankings = ranking.rank(request, collected)
     counts = Counter(run.state for run in runs)
     everywhere = across.table(request, collected)
@@ -42,9 +51,14 @@ def build(request: Request, runs: Sequence[Run]) -> Report:
         question=request.question,
         command=request.command,
         runs={state: counts[state] for state in STATES if counts[state]},
-        findings=findings.findings(request, collected, rankings),
+        findings=[
+            *findings.findings(request, collected, rankings),
+            *findings.on_examples(main, compared),
+            *findings.unreadable(runs, predictions),
+        ],
         tables=[table for table in tables if table and table.rows],
         comparisons=rankings.comparisons,
+        examples=compared,
         lost=attempts.lost(request, runs),
         figures=captions.captions(request, collected, everywhere),
         facts=facts.facts(request, runs),

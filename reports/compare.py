@@ -1,18 +1,38 @@
 """Two entries of a report in one paragraph a data set: what was seen, and what may be claimed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from reports import text
-from reports.table import Cell, Column, Comparison, Report
+from reports.table import Cell, Column, Comparison, OnExamples, Report
+
+SHOWN_SEEDS = 5  # whose counts a paragraph spells out
 
 
-def compare(report: Report, a: str, b: str) -> list[str]:
+def compare(
+    report: Report, a: str, b: str, examples: Sequence[OnExamples] | None = None
+) -> list[str]:
     """A paragraph for each data set on which both have finished runs; empty where there is none.
 
     The verdict is the report's own: it rests on the p corrected over all pairs of the study.
+    `examples` are these two on the same test examples, by default those of the report.
     """
-    found = [_as_asked(pair, a) for pair in report.comparisons if {pair.a, pair.b} == {a, b}]
-    return [" ".join(_sentences(report, pair)) for pair in found]
+    asked = {a, b}
+    seeds = {p.dataset: _as_asked(p, a) for p in report.comparisons if {p.a, p.b} == asked}
+    if examples is None:
+        examples = [pair for pair in report.examples if {pair.a, pair.b} == asked]
+    tests = {pair.dataset: _as_asked(pair, a) for pair in examples}
+    found = []
+    for dataset in dict.fromkeys(c.dataset for c in report.tables[0].columns if c.dataset):
+        more = [*_on_examples(report, tests[dataset])] if dataset in tests else []
+        if dataset in seeds:
+            *said, verdict = _sentences(report, seeds[dataset])
+            found.append(" ".join([*said, *more, verdict]))
+        elif more:
+            said = [_means(report, tests[dataset])]
+            verdict = "Verdict: none; with one seed each, training again might turn it round."
+            found.append(" ".join([*said, *more, verdict]))
+    return found
 
 
 def entries(report: Report) -> list[str]:
@@ -20,26 +40,41 @@ def entries(report: Report) -> list[str]:
     return [row.label for row in report.tables[0].rows if row.source == "measured"]
 
 
-def _as_asked(pair: Comparison, a: str) -> Comparison:
+Pair = TypeVar("Pair", Comparison, OnExamples)
+
+
+def _as_asked(pair: Pair, a: str) -> Pair:
     """The pair with `a` first."""
-    if pair.a == a:
-        return pair
-    turned = {"undecided": "undecided", "better": "worse", "worse": "better"}
-    flipped = {
-        "a": pair.b,
-        "b": pair.a,
-        "difference": -pair.difference,
-        "low": None if pair.high is None else -pair.high,
-        "high": None if pair.low is None else -pair.low,
-        "verdict": turned[pair.verdict],
-    }
-    return pair.model_copy(update=flipped)
+    return pair if pair.a == a else pair.turned()
+
+
+def _means(report: Report, pair: Comparison | OnExamples) -> str:
+    column, cells = _cells(report, pair)
+    shown = [f"{name} {_estimate(cells[name], column)}" for name in (pair.a, pair.b)]
+    return f"{pair.dataset}, {text.heading(column)}: {shown[0]}, {shown[1]}."
+
+
+def _on_examples(report: Report, pair: OnExamples) -> Iterator[str]:
+    yield (
+        f"On the same {pair.n:,} test examples, with the trained models as they are, the difference"
+        f" is {text.difference(report, pair)}, 95 % interval {text.interval(report, pair)} (paired"
+        " bootstrap over the examples)."
+    )
+    if pair.p:
+        counts = list(zip(pair.only_a, pair.only_b, strict=True))
+        shown = ", ".join(f"{x} : {y}" for x, y in counts[:SHOWN_SEEDS])
+        more = f" and {len(counts) - SHOWN_SEEDS} seeds more" if len(counts) > SHOWN_SEEDS else ""
+        least, most = text.p_value(min(pair.p)), text.p_value(max(pair.p))
+        p = least if least == most else f"{least} at the least, {most} at the most"
+        yield (
+            f"Of them only one of the two is right on {shown}{more} ({pair.a} : {pair.b}, by seed);"
+            f" McNemar's exact test gives {p}."
+        )
+    yield "This is about the choice of test examples alone, not about training again."
 
 
 def _sentences(report: Report, pair: Comparison) -> Iterator[str]:
-    column, cells = _cells(report, pair)
-    shown = [f"{name} {_estimate(cells[name], column)}" for name in (pair.a, pair.b)]
-    yield f"{pair.dataset}, {text.heading(column)}: {shown[0]}, {shown[1]}."
+    yield _means(report, pair)
     yield (
         f"The difference {pair.a} − {pair.b} is {text.difference(report, pair)}, 95 % interval "
         f"{text.interval(report, pair)}, paired over {pair.n} seeds."
@@ -56,7 +91,7 @@ def _sentences(report: Report, pair: Comparison) -> Iterator[str]:
         yield f"Verdict: {pair.a} is {pair.verdict} than {pair.b}."
 
 
-def _cells(report: Report, pair: Comparison) -> tuple[Column, dict[str, Cell]]:
+def _cells(report: Report, pair: Comparison | OnExamples) -> tuple[Column, dict[str, Cell]]:
     table = report.tables[0]
     place = next(
         i

@@ -1,10 +1,12 @@
 """What the numbers allow to be said, in words; and what they don't."""
 
+from collections.abc import Mapping, Sequence
+
 from reports import statistics
 from reports.ranking import Ranking, Rankings
 from reports.samples import Samples
-from reports.table import Request
-from reports.text import joined, p_value
+from reports.table import Column, OnExamples, Request, Run, Table
+from reports.text import joined, number, p_value
 
 
 def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str]:
@@ -31,6 +33,54 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
             " several seeds each and no failed run."
         )
     return found
+
+
+def on_examples(main: Table, compared: Sequence[OnExamples]) -> list[str]:
+    """What the test sets' size alone leaves open between the two best means of each data set."""
+    found = []
+    for place, column in enumerate(main.columns):
+        means = [
+            (row.cells[place].value, row.label)
+            for row in main.rows
+            if row.source == "measured" and row.cells[place].value is not None
+        ]
+        best = [label for _, label in sorted(means, reverse=bool(column.higher_is_better))[:2]]
+        found += [
+            _apart(pair if pair.a == best[0] else pair.turned(), column)
+            for pair in compared
+            if (pair.dataset, pair.metric) == (column.dataset, column.metric)
+            if {pair.a, pair.b} == set(best)
+        ]
+    if not found:
+        return []
+    return [
+        "Had other test examples been drawn, the same trained models would have differed by (95 %,"
+        f" paired bootstrap): {'; '.join(found)}. This is the test sets' share of the doubt; what"
+        " training again would change is not in it, and no claim rests on it."
+    ]
+
+
+def unreadable(runs: Sequence[Run], predictions: Mapping[str, object] | None) -> list[str]:
+    """Runs whose per-example results are not what their records say."""
+    if predictions is None:
+        return []
+    lacking = [
+        f"{run.entry} on {run.dataset}, seed {run.seed}"
+        for run in runs
+        if run.state == "done" and run.record and run.record.predictions
+        if run.key not in predictions
+    ]
+    if not lacking:
+        return []
+    more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+    return [f"Per-example results are missing or damaged: {'; '.join(lacking[:3])}{more}."]
+
+
+def _apart(pair: OnExamples, column: Column) -> str:
+    signed = column.model_copy(update={"signed": True})
+    ends = " to ".join(number(value, signed) for value in (pair.low, pair.high))
+    where = f"{pair.dataset}, {pair.n:,} examples, {pair.a} − {pair.b}"
+    return f"{where}: {number(pair.difference, signed)} ({ends})"
 
 
 def _verdict(request: Request, dataset: str, ranking: Ranking, pairs: int) -> str:

@@ -233,6 +233,54 @@ class Comparison(_Frozen):
         Field(description="that would show a true difference of this size; None beyond 1,000"),
     ] = None
 
+    def turned(self) -> Self:
+        """The same the other way round."""
+        verdicts = {"undecided": "undecided", "better": "worse", "worse": "better"}
+        changes = {
+            "a": self.b,
+            "b": self.a,
+            "difference": -self.difference,
+            "low": None if self.high is None else -self.high,
+            "high": None if self.low is None else -self.low,
+            "verdict": verdicts[self.verdict],
+        }
+        return self.model_copy(update=changes)
+
+
+class OnExamples(_Frozen):
+    """Two entries on the same test examples, their trained models held fixed.
+
+    `difference` is a − b, the mean over seeds; low and high bound it by redrawing the examples.
+    Where an example is right or wrong, `only_a` and `only_b` count for each seed those that one of
+    the two gets right, and `p` is McNemar's. None of it speaks of training again.
+    """
+
+    dataset: str
+    metric: str
+    a: str
+    b: str
+    n: Annotated[int, Field(description="test examples")]
+    seeds: list[int]
+    difference: float
+    low: float
+    high: float
+    only_a: list[int] = []
+    only_b: list[int] = []
+    p: Annotated[list[float], Field(description="by seed, uncorrected")] = []
+
+    def turned(self) -> Self:
+        """The same the other way round."""
+        changes = {
+            "a": self.b,
+            "b": self.a,
+            "difference": -self.difference,
+            "low": -self.high,
+            "high": -self.low,
+            "only_a": self.only_b,
+            "only_b": self.only_a,
+        }
+        return self.model_copy(update=changes)
+
 
 class Fact(_Frozen):
     """A line of provenance."""
@@ -276,6 +324,9 @@ class Report(_Frozen):
     findings: Annotated[list[str], Field(description="what may be said, and what may not")]
     tables: list[Table]
     comparisons: list[Comparison] = []
+    examples: Annotated[
+        list[OnExamples], Field(description="of small studies; bench compare has any pair's")
+    ] = []
     lost: list[Lost] = []
     figures: list[Figure] = []
     facts: list[Fact] = []

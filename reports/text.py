@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from reports.table import Cell, Column, Comparison, Report
+from reports.table import Cell, Column, Comparison, OnExamples, Report
 
 MINUS = "−"
 
@@ -88,19 +88,19 @@ PAIRS = (
 )
 
 
-def _signed_column(report: Report, pair: Comparison) -> Column:
+def _signed_column(report: Report, pair: Comparison | OnExamples) -> Column:
     wanted = (pair.dataset, pair.metric)
     columns = report.tables[0].columns
     column = next(column for column in columns if (column.dataset, column.metric) == wanted)
     return column.model_copy(update={"signed": True})
 
 
-def difference(report: Report, pair: Comparison) -> str:
+def difference(report: Report, pair: Comparison | OnExamples) -> str:
     """A − B in the unit of its column, with its sign."""
     return number(pair.difference, _signed_column(report, pair))
 
 
-def interval(report: Report, pair: Comparison) -> str:
+def interval(report: Report, pair: Comparison | OnExamples) -> str:
     """The difference's interval, `low to high`."""
     column = _signed_column(report, pair)
     if pair.low is None or pair.high is None:
@@ -127,6 +127,21 @@ def details(cell: Cell, column: Column) -> str:
     if cell.low is not None and cell.high is not None:
         said.append(f"95 % interval {cell.low:.6g} to {cell.high:.6g}")
     return ", ".join([*said, f"n = {cell.n}"])
+
+
+EXAMPLES = (
+    "Two entries on the same test examples, their trained models held fixed. The difference is the"
+    " mean over the seeds; its interval comes from drawing the examples anew (paired bootstrap,"
+    " 1,000 draws). Only A, only B: how many examples only one of them gets right, and McNemar's"
+    " exact p, each from seed to seed, uncorrected. This is the test set's share of the doubt;"
+    " training again has its own, in the pairs over seeds, and claims rest on those alone."
+)
+
+
+def reach(values: Sequence[float], form: str = "{:,.0f}") -> str:
+    """`3–12`, from the least to the greatest; a dash for none."""
+    ends = [form.format(end) for end in (min(values), max(values))] if values else ["–"]
+    return "–".join(dict.fromkeys(ends))
 
 
 LOST = (

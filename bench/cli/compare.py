@@ -43,11 +43,12 @@ def compare_command(
 
     plan = make_plan(study, opened)
     target = reporting.folder(study, opened, settings or [])
-    paragraphs = compare(reporting.make(plan, opened, target), a, b)
+    report = reporting.make(plan, opened, target)
+    # A small study's report has compared all its models on the test examples; a large one's none.
+    examples = None if report.examples else reporting.on_examples(plan, opened, a, b)
+    paragraphs = compare(report, a, b, examples)
     if not paragraphs:
-        raise UserError(
-            f"{a} and {b} have no two finished seeds in common yet: bench run {study.name}"
-        )
+        raise UserError(f"{a} and {b} have no finished seed in common yet: bench run {study.name}")
     for paragraph in paragraphs:
         typer.echo(paragraph)
 

@@ -1,15 +1,17 @@
 """From a plan to a report: what `bench run` and `bench report` have in common."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
 from reports import digest
-from reports.table import Attempt, Entry, Published, Report, Request, Run, State
+from reports.table import Attempt, Entry, OnExamples, Published, Report, Request, Run, State
 
 if TYPE_CHECKING:
     from bench import store as stores
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 Format = Literal["md", "tex", "html", "csv", "json"]
 FORMATS: tuple[Format, ...] = ("md", "tex", "html", "csv", "json")
+#: A report compares trained models on the test examples up to these; it takes about a second.
+MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
 
 
 def folder(study: "Study", store: "Store", settings: Iterable[str]) -> Path:
@@ -48,9 +52,43 @@ def make(
     from reports.build import build
     from reports.write import write
 
-    report = build(request, runs)
+    report = build(request, runs, _predictions(plan))
     write(report, runs, target, wanted)
     return report
+
+
+def on_examples(plan: "Plan", store: "Store", a: str, b: str) -> list[OnExamples]:
+    """Two entries on the same test examples, however large the study is."""
+    from reports import examples, samples
+
+    request, runs = _request(plan, store), _runs(plan, store)
+    entries = [entry for entry in request.entries if entry.label in (a, b)]
+    request = request.model_copy(update={"entries": entries})
+    mine = [run for run in runs if run.entry in (a, b)]
+    return examples.compare(request, samples.collect(request, mine), _read(plan, {a, b}))
+
+
+def _predictions(plan: "Plan") -> dict[str, Any] | None:
+    """Per-example results by key; None where it is long work, which `bench compare` does a pair."""
+    pairs = comb(len(plan.study.entries), 2) * len(plan.study.data)
+    records = (planned.attempt.record for planned in plan.runs if planned.attempt)
+    scored = sum(record.scored for record in records if record)
+    return _read(plan) if pairs <= MOST_PAIRS and scored <= MOST_EXAMPLES else None
+
+
+def _read(plan: "Plan", entries: Collection[str] | None = None) -> dict[str, Any]:
+    """The predictions of finished runs, of some entries or all; a damaged file is left out."""
+    from bench import predictions
+    from bench.store import Damaged
+
+    found = {}
+    for planned in plan.runs:
+        record = planned.attempt.record if planned.attempt else None
+        wanted = planned.state == "done" and (entries is None or planned.run.entry in entries)
+        if wanted and planned.attempt and record and record.predictions:
+            with suppress(Damaged):
+                found[planned.key] = predictions.read(planned.attempt.folder, record.predictions)
+    return found
 
 
 def _current(path: Path, inputs: str) -> Report | None:

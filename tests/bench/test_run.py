@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench import predictions
 from bench.store import Store, read_record
 from bench.study import load
+from reports import examples
 
 ROOT = Path(__file__).parents[2]
 BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
@@ -66,6 +68,14 @@ def test_the_table_and_the_files_are_there(finished: Path) -> None:
     folder = finished / "bench-store/reports/small-smoke"
     for suffix in ("md", "tex", "html", "csv", "json"):
         assert (folder / f"report.{suffix}").stat().st_size > 0, suffix
+
+
+def test_the_predictions_give_the_metric_of_the_record(finished: Path) -> None:
+    for attempt in Store(finished / "bench-store").scan().values():
+        record = attempt.record
+        found = predictions.read(attempt.folder, record.predictions)
+        totals, measure = examples.sums("accuracy", found)
+        assert measure(totals.sum(axis=0, keepdims=True)) == [record.metrics["accuracy"]]
 
 
 def test_the_record_can_be_traced(finished: Path) -> None:

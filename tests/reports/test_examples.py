@@ -1,0 +1,181 @@
+"""Comparisons on test examples: against other packages, closed forms, and under no difference."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics
+from statsmodels.stats.contingency_tables import mcnemar as other_mcnemar
+
+from reports import examples, html, markdown
+from reports.build import build
+from reports.compare import compare
+
+
+def predictions(predicted, target, **more):
+    index = np.arange(len(target))
+    return {"index": index, "predicted": np.array(predicted), "target": np.array(target), **more}
+
+
+def right(shares, n=200, rng=0):
+    """Predictions of two classes, right with these probabilities, on one test set."""
+    generator = np.random.default_rng(rng)
+    target = generator.integers(2, size=n)
+    return [
+        predictions(np.where(generator.random(n) < share, target, 1 - target), target)
+        for share in shares
+    ]
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mcnemar_agrees_with_statsmodels(b, c):
+    assert examples.mcnemar(b, c) == pytest.approx(other_mcnemar([[3, b], [c, 9]]).pvalue)
+
+
+def test_mcnemar_by_hand():
+    # Of 5 examples that one of them gets right, all are A's: twice (1/2)^5.
+    assert examples.mcnemar(5, 0) == 2 / 2**5
+    assert examples.mcnemar(0, 0) == 1
+    a, b = predictions([1, 1, 0, 0], [1, 1, 1, 0]), predictions([1, 0, 1, 1], [1, 1, 1, 0])
+    assert examples.only("accuracy", a, b) == (2, 1)
+
+
+@st.composite
+def classified(draw):
+    n = draw(st.integers(2, 40))
+    classes = st.lists(st.integers(0, 1), min_size=n, max_size=n)
+    return predictions(draw(classes), draw(classes))
+
+
+@pytest.mark.filterwarnings("ignore:A single label was found")
+@pytest.mark.parametrize(
+    ("metric", "other"),
+    [
+        ("accuracy", metrics.accuracy_score),
+        ("f1", lambda target, predicted: metrics.f1_score(target, predicted, zero_division=0)),
+        ("matthews", metrics.matthews_corrcoef),
+    ],
+)
+def test_metrics_from_sums_agree_with_scikit_learn_on_every_draw(metric, other):
+    @given(classified())
+    def agrees(found):
+        (values,) = examples.redrawn(metric, [[found]])
+        n = len(found["index"])
+        rng = np.random.default_rng(0)
+        draws = [np.arange(n), *rng.integers(n, size=(examples.RESAMPLES, n))[:5]]
+        expected = [other(found["target"][draw], found["predicted"][draw]) for draw in draws]
+        assert values[:6, 0] == pytest.approx(expected, abs=1e-12)
+
+    agrees()
+
+
+def test_matthews_of_several_classes_and_pearson():
+    rng = np.random.default_rng(3)
+    target = rng.integers(4, size=90)
+    found = predictions(np.where(rng.random(90) < 0.5, target, rng.integers(4, size=90)), target)
+    (values,) = examples.redrawn("matthews", [[found]])
+    assert values[0, 0] == pytest.approx(metrics.matthews_corrcoef(target, found["predicted"]))
+    x, y = rng.normal(size=(2, 50)) + 1e4
+    (values,) = examples.redrawn("pearson", [[predictions(x, x + 0.3 * y)]])
+    assert values[0, 0] == pytest.approx(stats.pearsonr(x, x + 0.3 * y)[0], rel=1e-6)
+    (values,) = examples.redrawn("pearson", [[predictions(np.ones(5), np.arange(5.0))]])
+    assert values[0, 0] == 0
+
+
+def test_masked_texts_weigh_by_their_tokens():
+    found = predictions([1, 3], [2, 6], loss=np.array([1.0, 5.0]))
+    assert examples.redrawn("perplexity", [[found]])[0][0, 0] == pytest.approx(math.exp(6 / 8))
+    assert examples.redrawn("masked_accuracy", [[found]])[0][0, 0] == 4 / 8
+
+
+def test_several_right_classes_and_examples_without_a_label():
+    target = [[3, 4], [5, -1], [-1, -1], [0, 1]]
+    found = predictions([4, 1, 2, 0], target)
+    assert examples.redrawn("accuracy", [[found]])[0][0, 0] == 2 / 3
+
+
+def test_a_metric_that_is_no_sum_over_examples_is_left_alone(make):
+    assert examples.sums("spearman", predictions([1.0], [1.0])) is None
+
+
+def two(make, shares=(0.9, 0.8), seeds=3, n=200):
+    """A study of two entries with predictions, whose records say what these give."""
+    found, scores = {}, {"a": [], "b": []}
+    for seed in range(seeds):
+        pair = right(shares, n)
+        for entry, one in zip(scores, pair, strict=True):
+            scores[entry].append(float(np.mean(one["predicted"] == one["target"])))
+            found[entry, seed] = one
+    request, runs = make.study(scores)
+    return request, runs, {run.key: found[run.entry, run.seed] for run in runs}
+
+
+def test_the_interval_is_that_of_the_closed_form(make):
+    request, runs, known = two(make, seeds=1, n=1_000)
+    (pair,) = build(request, runs, known).examples
+    (b,), (c,), n = pair.only_a, pair.only_b, pair.n
+    assert pair.difference == pytest.approx((b - c) / n)
+    # The variance of a difference of paired shares: (b + c − (b − c)²/n) / n².
+    half = 1.96 * math.sqrt(b + c - (b - c) ** 2 / n) / n
+    assert (pair.high - pair.low) / 2 == pytest.approx(half, rel=0.1)
+    assert pair.p == [examples.mcnemar(b, c)]
+
+
+def test_without_a_difference_few_intervals_leave_out_zero_and_few_p_are_small(make, monkeypatch):
+    monkeypatch.setattr(examples, "RESAMPLES", 400)
+    left_out, small = 0, 0
+    for rng in range(1_000):
+        a, b = right((0.9, 0.9), n=150, rng=rng)
+        values = examples.redrawn("accuracy", [[a], [b]])
+        low, high = np.quantile((values[0] - values[1])[1:], [0.025, 0.975])
+        left_out += not low <= 0 <= high
+        small += examples.mcnemar(*examples.only("accuracy", a, b)) <= 0.05
+    assert 10 < left_out < 70  # a percentile interval is a little narrow
+    assert 0 < small <= 50  # an exact test never errs more often than it says
+
+
+def test_it_claims_nothing_and_says_what_it_is_about(make):
+    request, runs, known = two(make)
+    report, without = build(request, runs, known), build(request, runs)
+    assert report.comparisons == without.comparisons
+    assert report.tables == without.tables
+    said = report.findings[-1]
+    assert "the same trained models would have differed" in said
+    assert "digits, 200 examples, a − b: +" in said
+    assert "no claim rests on it" in said
+    (paragraph,) = compare(report, "b", "a")
+    assert "On the same 200 test examples" in paragraph
+    assert "(b : a, by seed)" in paragraph
+    assert "not about training again. Verdict: undecided" in paragraph
+    text = markdown.render(report, runs)
+    assert "## On the same test examples" in text
+    page = html.render(report.model_copy(update={"figures": []}), runs, {})
+    assert 'id="examples"' in page
+
+
+def test_one_seed_each_has_a_paragraph_and_no_verdict(make):
+    request, runs, known = two(make, seeds=1)
+    (paragraph,) = compare(build(request, runs, known), "a", "b")
+    assert "McNemar's exact test gives p" in paragraph
+    assert "Verdict: none; with one seed each" in paragraph
+
+
+def test_only_the_same_examples_are_compared(make):
+    request, runs, known = two(make)
+    other = {**known[runs[0].key], "target": 1 - known[runs[0].key]["target"]}
+    assert build(request, runs, {**known, runs[0].key: other}).examples == []
+
+
+def test_what_could_not_be_read_is_said(make):
+    request, runs, known = two(make)
+    runs = [
+        run.model_copy(update={"record": run.record.model_copy(update={"predictions": "f" * 64})})
+        for run in runs
+    ]
+    missing = {key: one for key, one in known.items() if key != runs[0].key}
+    said = build(request, runs, missing).findings[-1]
+    assert said == "Per-example results are missing or damaged: a on digits, seed 0."
+    assert "damaged" not in build(request, runs).findings[-1]
