@@ -1,75 +1,123 @@
-"""The runs as a tidy CSV file: one row for each run and metric.
+"""The runs as tidy data, CSV or Parquet: one row for each run and metric.
 
-Columns: study, scale, dataset, group, entry, model, seed, key, state, reason, attempt, metric,
-value, parameters, train_s, device_h, train_examples_per_s, peak_memory_bytes, revision, folder.
-A run without a result has one row with an empty metric. Numbers are printed with all their digits.
-Text that a spreadsheet would take for a formula gets an apostrophe in front.
+A run without a result has one row with an empty metric. Both files hold the columns of FIELDS;
+Parquet carries their descriptions with it. In CSV numbers are printed with all their digits, and
+text that a spreadsheet would take for a formula gets an apostrophe in front.
 """
 
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from reports import attempts
 from reports.table import Report, Run
 
-COLUMNS = (
-    "study",
-    "scale",
-    "dataset",
-    "group",
-    "entry",
-    "model",
-    "seed",
-    "key",
-    "state",
-    "reason",
-    "attempt",
-    "metric",
-    "value",
-    "parameters",
-    "train_s",
-    "device_h",
-    "train_examples_per_s",
-    "peak_memory_bytes",
-    "revision",
-    "folder",
+Value = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column: what it is called, holds and means."""
+
+    name: str
+    type: Literal["text", "integer", "number"]
+    means: str
+
+
+FIELDS = (
+    Field("study", "text", "name of the study"),
+    Field("scale", "text", "its scale: smoke, small or full"),
+    Field("dataset", "text", "data set, as the tables call it"),
+    Field("group", "text", "group of rows that the entry stands in"),
+    Field("entry", "text", "label of the entry"),
+    Field("model", "text", "name of the model variant; empty where no record is"),
+    Field("seed", "integer", "seed of the run; runs of one seed are paired"),
+    Field("key", "text", "name of the run in the store"),
+    Field("state", "text", "done, missing, stale, failed, running or pruned"),
+    Field("reason", "text", "why it is in that state"),
+    Field("attempt", "integer", "number of the attempt that the row is about"),
+    Field("metric", "text", "name of a test metric; empty where there is no result"),
+    Field("value", "number", "its value in its own unit: accuracies are shares of one"),
+    Field("parameters", "integer", "parameters of the model, counted from the module"),
+    Field("train_s", "number", "wall time of training with validation, in seconds"),
+    Field("device_h", "number", "device-hours of this attempt, from its start to its end"),
+    Field("train_examples_per_s", "number", "training examples a second, validation left out"),
+    Field("peak_memory_bytes", "integer", "highest memory use of the run"),
+    Field("revision", "text", "git revision that it was made with"),
+    Field("folder", "text", "folder of the attempt, relative to the store"),
+    Field("attempts", "integer", "attempts at the run so far, this one too"),
+    Field("all_device_h", "number", "device-hours of all attempts, as far as they are known"),
 )
+COLUMNS = tuple(field.name for field in FIELDS)
+KEY = ("dataset", "entry", "seed", "key", "metric")
 
 
 def render(report: Report, runs: Iterable[Run]) -> str:
     """The CSV text, rows sorted by data set, entry and seed."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows(report, runs):
+        writer.writerow([_printed(row.get(column)) for column in COLUMNS])
+    return file.getvalue()
+
+
+def parquet(report: Report, runs: Iterable[Run]) -> bytes:
+    """The same rows as a Parquet file whose schema says what each column means."""
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    types: dict[str, Any] = {
+        "text": pyarrow.string(),
+        "integer": pyarrow.int64(),
+        "number": pyarrow.float64(),
+    }
+    schema = pyarrow.schema(
+        [
+            pyarrow.field(field.name, types[field.type], metadata={"description": field.means})
+            for field in FIELDS
+        ],
+        metadata={"title": report.title, "report": report.inputs},
+    )
+    file = io.BytesIO()
+    write_table(pyarrow.Table.from_pylist([*rows(report, runs)], schema), file, compression="zstd")
+    return file.getvalue()
+
+
+def rows(report: Report, runs: Iterable[Run]) -> Iterator[dict[str, Value]]:
+    """Each row as values by column; what is not known is left out."""
     order = {
         row.label: place
         for place, row in enumerate(report.tables[0].rows)
         if row.source == "measured"
     }
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(COLUMNS)
     for run in sorted(runs, key=lambda run: (run.dataset, order[run.entry], run.seed, run.key)):
-        for row in _rows(report, run):
-            writer.writerow([row.get(column) for column in COLUMNS])
-    return file.getvalue()
+        yield from _rows(report, run)
 
 
-def _rows(report: Report, run: Run) -> Iterator[dict[str, object]]:
-    row: dict[str, object] = {
-        "study": _text(report.study),
-        "scale": _text(report.scale),
-        "dataset": _text(run.dataset),
-        "group": _text(run.group),
-        "entry": _text(run.entry),
+def _rows(report: Report, run: Run) -> Iterator[dict[str, Value]]:
+    spent = attempts.spent(run)
+    row: dict[str, Value] = {
+        "study": report.study,
+        "scale": report.scale,
+        "dataset": run.dataset,
+        "group": run.group,
+        "entry": run.entry,
         "seed": run.seed,
         "key": run.key,
         "state": run.state,
-        "reason": _text(run.reason),
-        "folder": _text(run.folder or ""),
+        "reason": run.reason,
+        "folder": run.folder or "",
+        "attempts": len(spent),
+        "all_device_h": attempts.total([run])[0],
     }
     metrics: dict[str, float] = {}
     if record := run.record:
         metrics = record.metrics
         row |= {
-            "model": _text(record.spec.model.name),
+            "model": record.spec.model.name,
             "attempt": record.attempt,
             "revision": record.provenance.git_revision,
         }
@@ -84,8 +132,10 @@ def _rows(report: Report, run: Run) -> Iterator[dict[str, object]]:
     if not metrics:
         yield row
     for metric, value in sorted(metrics.items()):
-        yield row | {"metric": _text(metric), "value": repr(value)}
+        yield row | {"metric": metric, "value": value}
 
 
-def _text(value: str) -> str:
-    return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+def _printed(value: Value) -> Value:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    return repr(value) if isinstance(value, float) else value

@@ -1,5 +1,6 @@
 """Write a report's files: each is made beside its place and renamed into it."""
 
+import json
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -7,14 +8,15 @@ from typing import Literal, get_args
 
 from reports.table import Report, Run
 
-Format = Literal["md", "tex", "html", "csv", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
+Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "json"]
+#: What a report has when nobody chooses; the schema is the same for every report.
+FORMATS: tuple[Format, ...] = ("md", "tex", "html", "csv", "parquet", "json")
 
 
 def write(
     report: Report, runs: Sequence[Run], folder: Path, formats: Collection[Format] = FORMATS
 ) -> list[Path]:
-    """Write report.md, .tex, .html, .csv, .json and figures/; return the paths.
+    """Write report.md, .tex, .html, .csv, .parquet, .json and figures/; return the paths.
 
     Figures are drawn when a page that shows them is asked for. report.json comes last: where it
     holds the right `inputs`, the other files asked for with it are there too.
@@ -28,20 +30,25 @@ def write(
             written.append(_place(folder / "figures" / path, content))
             if path.endswith(".svg"):
                 drawings[path.removesuffix(".svg")] = content.decode()
-    for name in (name for name in FORMATS if name in formats):
-        text = _text(name, report, runs, drawings)
-        written.append(_place(folder / f"report.{name}", text.encode()))
+    for name in (name for name in get_args(Format) if name in formats):
+        made = _content(name, report, runs, drawings)
+        whole = made if isinstance(made, bytes) else made.encode()
+        written.append(_place(folder / f"report.{name}", whole))
     return written
 
 
-def _text(name: Format, report: Report, runs: Sequence[Run], drawings: dict[str, str]) -> str:
+def _content(
+    name: Format, report: Report, runs: Sequence[Run], drawings: dict[str, str]
+) -> str | bytes:
     # Imported as needed: JSON alone shall not cost jinja2.
+    if name == "schema.json":
+        return json.dumps(Report.model_json_schema(), indent=1)
     if name == "json":
         return report.model_dump_json(indent=1)
-    if name == "csv":
+    if name in ("csv", "parquet"):
         from reports import tidy
 
-        return tidy.render(report, runs)
+        return tidy.render(report, runs) if name == "csv" else tidy.parquet(report, runs)
     if name == "tex":
         from reports import latex
 

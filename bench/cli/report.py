@@ -21,7 +21,9 @@ _NAMES = {
     "tex": "tex",
     "html": "html",
     "csv": "csv",
+    "parquet": "parquet",
     "json": "json",
+    "schema": "schema.json",
 }
 
 
@@ -31,12 +33,14 @@ def report_command(
     settings: Settings = None,
     store: StoreFolder = DEFAULT_STORE,
     formats: Annotated[
-        str, typer.Option("--format", help="Which files to write, as in md,latex,html,csv,json.")
-    ] = "md,latex,html,csv,json",
+        str,
+        typer.Option("--format", help="Of md, latex, html, csv, parquet, json, schema."),
+    ] = "md,latex,html,csv,parquet,json",
 ) -> None:
     """Write a study's report from what is in the store, and print its tables."""
     from bench.cli import reporting
     from bench.errors import UserError, nearest
+    from reports.write import Format
 
     chosen = []
     for word in formats.split(","):
@@ -52,7 +56,7 @@ def report_command(
     from reports import terminal
 
     target = reporting.folder(study, opened, settings or [])
-    files = cast("list[reporting.Format]", chosen)
+    files = cast("list[Format]", chosen)
     console = Console(highlight=False)
     report = reporting.make(plan, opened, target, files, afresh=True)
     console.print(terminal.render(report))

@@ -5,13 +5,14 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
 from reports import digest
 from reports.table import Attempt, Entry, OnExamples, Published, Report, Request, Run, State
+from reports.write import FORMATS, Format
 
 if TYPE_CHECKING:
     from bench import store as stores
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from bench.store import Store
     from bench.study import Study
 
-Format = Literal["md", "tex", "html", "csv", "json"]
-FORMATS: tuple[Format, ...] = ("md", "tex", "html", "csv", "json")
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
 

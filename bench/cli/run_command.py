@@ -168,7 +168,7 @@ def _show_report(console: "Console", store: "Store", plan: "Plan", settings: lis
 
     target = reporting.folder(plan.study, store, settings)
     console.print(terminal.render(reporting.make(plan, store, target)))
-    console.print(f"\nreport: {target}/report.html (.md .tex .csv .json)", soft_wrap=True)
+    console.print(f"\nreport: {target}/report.html (.md .tex .csv .parquet .json)", soft_wrap=True)
     return target
 
 

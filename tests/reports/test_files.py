@@ -1,12 +1,16 @@
 """Files: the CSV, the figures, and how they get to their places."""
 
 import io
+import json
 import re
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import rcParams
+from pyarrow import parquet
 
 from reports import figures, tidy, write
 from reports.build import build
@@ -21,6 +25,37 @@ def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):
     values = frame.set_index("key").value.to_dict()
     assert values == {run.key: run.record.metrics["accuracy"] for run in runs}
     assert set(frame.parameters) == {61_706}
+
+
+def test_parquet_holds_the_same_rows_and_says_what_they_mean(rough):
+    request, runs = rough
+    report = build(request, runs)
+    table = parquet.read_table(io.BytesIO(tidy.parquet(report, runs)))
+    assert tuple(table.column_names) == tidy.COLUMNS
+    for field in tidy.FIELDS:
+        assert table.schema.field(field.name).metadata == {b"description": field.means.encode()}
+    frame = table.to_pandas()
+    assert len(frame.drop_duplicates([*tidy.KEY])) == len(frame) == len(runs)
+    other = pd.read_csv(io.StringIO(tidy.render(report, runs)))
+    for name in ("seed", "value", "all_device_h", "attempts"):
+        assert frame[name].tolist() == pytest.approx(other[name].tolist(), nan_ok=True)
+    # Nobody's spreadsheet reads Parquet: text stands as it is.
+    assert "=cmd|' /C calc'!A0" in set(frame.entry)
+
+
+def test_the_schema_is_documented_and_true(quickstart, tmp_path):
+    text = (Path(write.__file__).parent / "SCHEMA.md").read_text(encoding="utf-8")
+    for field in tidy.FIELDS:
+        assert f"| `{field.name}` | {field.type} | {field.means} |" in text
+    assert text.count("\n| `") == len(tidy.FIELDS)
+    request, runs = quickstart(2)
+    write.write(build(request, runs), runs, tmp_path, ["json", "schema.json"])
+    report, schema = (
+        json.loads((tmp_path / f"report.{name}").read_text()) for name in ("json", "schema.json")
+    )
+    jsonschema.validate(report, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(report | {"tables": "none"}, schema)
 
 
 def test_csv_shows_runs_without_a_result_and_disarms_formulas(rough):
