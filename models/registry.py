@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 ENTRY_POINTS = "lightning_bench.models"
-# Not models: `tasks` train them, and reading Lightning here would cost three seconds.
-SKIPPED = {"models.tasks"}
+# Not models: `tasks` train them, and reading Lightning here would cost three seconds; `probes`
+# measure them.
+SKIPPED = {"models.probes", "models.tasks"}
 
 P = ParamSpec("P")
 M = TypeVar("M", bound="nn.Module")

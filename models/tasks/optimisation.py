@@ -6,12 +6,17 @@ from typing import Any, Literal
 
 from torch import nn, optim
 
+from models.tasks.depth import layers
+
 
 @dataclass(frozen=True, kw_only=True)
 class Optimisation:
-    """What to step with. `warmup` is the fraction of all steps that climb linearly to `lr`."""
+    """What to step with. `warmup` is the fraction of all steps that climb linearly to `lr`.
 
-    optimizer: Literal["sgd", "adam", "adamw"] = "adamw"
+    `layer_decay` multiplies the learning rate from each layer to the one below; the head has `lr`.
+    """
+
+    optimizer: Literal["sgd", "adam", "adamw", "adagrad", "lamb"] = "adamw"
     lr: float = 1e-3
     weight_decay: float = 0.0
     momentum: float = 0.9
@@ -19,6 +24,7 @@ class Optimisation:
     beta2: float = 0.999
     schedule: Literal["constant", "linear", "cosine"] = "cosine"
     warmup: float = 0.0
+    layer_decay: float = 1.0
 
     def configure(self, model: nn.Module, total_steps: int) -> dict[str, Any]:
         """Return what Lightning's `configure_optimizers` returns."""
@@ -46,13 +52,7 @@ class Optimisation:
                 return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
 
     def _optimizer(self, model: nn.Module) -> optim.Optimizer:
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        # Biases, norms and scalars have one dimension or none; decay is for matrices.
-        groups = [
-            {"params": [p for p in trained if p.ndim > 1], "weight_decay": self.weight_decay},
-            {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        groups = [group for group in groups if group["params"]]
+        groups = self._groups(model)
         betas = (self.beta1, self.beta2)
         match self.optimizer:
             case "sgd":
@@ -61,3 +61,32 @@ class Optimisation:
                 return optim.Adam(groups, lr=self.lr, betas=betas, fused=True)
             case "adamw":
                 return optim.AdamW(groups, lr=self.lr, betas=betas, fused=True)
+            case "adagrad":
+                return optim.Adagrad(groups, lr=self.lr)
+            case "lamb":
+                from timm.optim import Lamb  # here, since timm takes seconds to import
+
+                # As You et al., 2020, algorithm 2: no clipping of its own (that is `clip_norm`),
+                # and the trust ratio for every parameter, those without decay too.
+                return Lamb(groups, lr=self.lr, betas=betas, max_grad_norm=None, always_adapt=True)
+
+    def _groups(self, model: nn.Module) -> list[dict[str, Any]]:
+        """Parameters by weight decay and layer; each layer has its own learning rate."""
+        trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        if self.layer_decay == 1.0:
+            layer_of, last = dict.fromkeys((name for name, _ in trained), 0), 0
+        else:
+            layer_of = layers(model)
+            last = max(layer_of.values())
+        groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
+        for name, parameter in trained:
+            # Biases, norms and scalars have one dimension or none; decay is for matrices.
+            groups.setdefault((layer_of[name], parameter.ndim <= 1), []).append(parameter)
+        return [
+            {
+                "params": parameters,
+                "weight_decay": 0.0 if plain else self.weight_decay,
+                "lr": self.lr * self.layer_decay ** (last - layer),
+            }
+            for (layer, plain), parameters in sorted(groups.items(), key=lambda item: item[0])
+        ]

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
+from models.tasks.freezing import freeze_body, train_head
 from models.tasks.optimisation import Optimisation
 from models.tasks.predictions import Predictions
 from models.tasks.scores import score
@@ -44,6 +45,7 @@ class Task(pl.LightningModule, ABC):
         self.optimisation = optimisation
         self.metrics = tuple(metrics)
         self.tests = tuple(tests)
+        self.head_only = False
         self.train_loss = _mean()
         self.val_loss = _mean()
         self.val_predictions = Predictions()
@@ -61,6 +63,18 @@ class Task(pl.LightningModule, ABC):
     @abstractmethod
     def predict(self, output: Tensor) -> Tensor:
         """The prediction for each example."""
+
+    def freeze_body(self) -> None:
+        """Train the head alone from now on."""
+        freeze_body(self.model)
+        self.head_only = True
+
+    def train(self, mode: bool = True) -> Self:
+        """Put into training what is trained; a frozen body stays in evaluation."""
+        super().train(mode)
+        if mode and self.head_only:
+            train_head(self.model)
+        return self
 
     def configure_optimizers(self) -> Any:
         """The recipe's optimiser and schedule over all steps of the run."""
