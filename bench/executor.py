@@ -1,233 +1,292 @@
-"""Executor: runs what a plan lacks, each run in a fresh process from a warm fork server."""
+"""Executor: has a launcher carry out what work there is, and makes every run end in a record."""
 
-import os
-import signal
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from multiprocessing import connection, get_context
-from multiprocessing.process import BaseProcess
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from bench import provenance
-from bench.order import TAKEN, Device, Order, carry_out
+from bench.launch.launcher import Ending, Job, Launcher
+from bench.order import Execution, Order
 from bench.plan import PlannedRun
 from bench.record import Epoch, Failure, FailureClass, Record
-from bench.store import Damaged, Store, Taken, read_record
+from bench.store import Attempt, Damaged, Store, Taken, read_record
 
+#: How often a run that is lost is tried again.
+RETRIES = 2
 _POLL_S = 0.2
-_PATIENCE_S = 3.0
+_LOOK_S = 0.5
+
+
+class Work(Protocol):
+    """What hands out runs: a plan's list, or a search that thinks of them as it goes."""
+
+    @property
+    def open(self) -> bool:
+        """Whether `take` may still give a run, now or later."""
+
+    def take(self) -> PlannedRun | None:
+        """The next run, or None if there is none just now."""
+
+
+class Listed:
+    """Work that is known from the start."""
+
+    def __init__(self, planned: Iterable[PlannedRun]) -> None:
+        self._left = deque(planned)
+
+    @property
+    def open(self) -> bool:
+        """Whether runs are left."""
+        return bool(self._left)
+
+    def take(self) -> PlannedRun | None:
+        """The next one."""
+        return self._left.popleft() if self._left else None
 
 
 class Listener(Protocol):
-    """Who is told what happens: a display, or a test."""
+    """Who is told what happens: a display, a search, a test. A subclass need not answer to all."""
 
     def started(self, planned: PlannedRun, slot: int) -> None:
         """A run got a slot."""
 
     def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
-        """A run finished an epoch."""
+        """A run finished an epoch; told once an epoch, however often the run is tried."""
 
     def finished(self, planned: PlannedRun, record: Record) -> None:
-        """A run left a record."""
+        """A run left its last record."""
+
+    def lost(self, planned: PlannedRun, record: Record) -> None:
+        """An attempt failed for no reason of the run's own, and the run is tried again."""
+
+    def stopped(self, planned: PlannedRun) -> None:
+        """A run ended without a record, as it was asked to; what it reached is kept."""
 
     def elsewhere(self, planned: PlannedRun) -> None:
         """Another process runs it; its record is waited for."""
+
+    def stopping(self, running: int) -> None:
+        """The executor was asked to stop, with so many runs under way."""
 
     def tick(self) -> None:
         """Some time has passed."""
 
 
 @dataclass
-class _Job:
+class _Flight:
     """A run in its slot."""
 
     planned: PlannedRun
     order: Order
     slot: int
-    process: BaseProcess
-    folder: Path
-    oom_kills: int
-    read: int = 0  # bytes of the curve that the listener has heard of
+    job: Job
+    attempt: int  # a cluster may have begun further ones
+    read: int = 0  # bytes of the attempt's curve that were looked at
+    prune: bool = False
 
 
 @dataclass
 class Executor:
-    """Runs `jobs` runs at a time on this machine, all of them with the same settings."""
+    """Runs what `work` hands out, all of it in the same way."""
 
     store: Store
-    jobs: int
-    threads: int
-    device: Device
+    launcher: Launcher
+    execution: Execution
     listeners: Sequence[Listener]
-    modules: Iterable[str] = ()
-    _running: list[_Job] = field(default_factory=list, init=False)
+    _flights: list[_Flight] = field(default_factory=list, init=False)
+    _elsewhere: list[PlannedRun] = field(default_factory=list, init=False)
+    _again: deque[PlannedRun] = field(default_factory=deque, init=False)
+    _losses: Counter[str] = field(default_factory=Counter, init=False)
+    _epochs: Counter[str] = field(default_factory=Counter, init=False)
+    _looked: float = field(default=0.0, init=False)
+    stopping: bool = field(default=False, init=False)
 
-    def run(self, planned: Iterable[PlannedRun], running: Iterable[PlannedRun] = ()) -> None:
-        """Run these, then wait for those that other processes run; return when all have records.
+    def run(self, work: Work, running: Iterable[PlannedRun] = ()) -> None:
+        """Run all of it, then wait for those that other processes run, until all have records.
 
-        On any exception, Ctrl-C among them, the workers are stopped before it goes on.
+        Raises KeyboardInterrupt once everything has stopped after `stop`. On any exception runs
+        are ended before it goes on, unless the launcher's jobs go on by themselves.
         """
-        queue, elsewhere = deque(planned), list(running)
-        self._gpus = gpus() if self.device != "cpu" else []
-        self._context = get_context("forkserver")
-        # The model files of the study, so that a fork has its libraries imported already.
-        self._context.set_forkserver_preload(["bench.worker", *self.modules])
+        self._elsewhere += running
         try:
-            while queue or self._running or elsewhere:
-                self._fill(queue)
-                done = connection.wait([job.process.sentinel for job in self._running], _POLL_S)
-                for job in list(self._running):
-                    self._hear(job)
-                    if job.process.sentinel in done:
-                        self._running.remove(job)
-                        if not self._finish(job):
-                            elsewhere.append(job.planned)
-                            for listener in self.listeners:
-                                listener.elsewhere(job.planned)
-                if elsewhere and not queue and not self._running:
-                    queue, elsewhere = self._look(elsewhere)
-                for listener in self.listeners:
-                    listener.tick()
+            while self._again or self._flights or self._elsewhere or work.open:
+                if self.stopping:
+                    self._wind_down()
+                    raise KeyboardInterrupt
+                self._fill(work)
+                self._attend()
+                self._look()
         finally:
-            self._stop()
+            if not self.launcher.outlives:
+                for flight in self._flights:
+                    flight.job.kill()
+            self._flights.clear()
 
-    def _fill(self, queue: deque[PlannedRun]) -> None:
+    def stop(self) -> None:
+        """Take up no more runs, ask those under way to leave a checkpoint, and end.
+
+        Only sets a mark, so that a signal's handler may call it.
+        """
+        self.stopping = True
+
+    def prune(self, planned: PlannedRun) -> None:
+        """Ask a run under way to leave a record of what it has reached."""
+        for flight in self._flights:
+            if flight.planned.key == planned.key:
+                flight.prune = True
+
+    def _wind_down(self) -> None:
+        """Ask the runs under way to stop, and wait for them."""
+        for listener in self.listeners:
+            listener.stopping(len(self._flights))
+        if self.launcher.outlives:
+            return
+        for flight in self._flights:
+            flight.job.stop()
+        while self._flights:
+            self._attend()
+
+    def _fill(self, work: Work) -> None:
         """Give free slots to the next runs."""
-        taken = {job.slot for job in self._running}
-        for slot in sorted(set(range(self.jobs)) - taken):
-            if not queue:
+        taken = {flight.slot for flight in self._flights}
+        for slot in range(self.launcher.slots):
+            if slot in taken:
+                continue
+            planned = self._again.popleft() if self._again else work.take()
+            if planned is None:
                 return
-            planned = queue.popleft()
-            self._set_aside_damaged(planned)
-            order = Order(
-                store=self.store.root,
-                spec=planned.run.spec,
-                attempt=planned.next_attempt,
-                device=self.device,
-                gpus=(self._gpus[slot % len(self._gpus)],) if self._gpus else (),
-                threads=self.threads,
-                sources=planned.sources,
-                command=provenance.command_line(),
-            )
-            process = self._context.Process(target=carry_out, args=(order,), name=planned.key)
-            process.start()
-            folder = self.store.folder(planned.key, planned.next_attempt)
-            self._running.append(_Job(planned, order, slot, process, folder, _oom_kills()))
-            for listener in self.listeners:
-                listener.started(planned, slot)
+            self._start(planned, slot)
 
-    def _set_aside_damaged(self, planned: PlannedRun) -> None:
+    def _start(self, planned: PlannedRun, slot: int) -> None:
         if planned.attempt and planned.attempt.state == "damaged":
             self.store.set_aside(planned.attempt)
+        order = Order(
+            store=self.store.root.resolve(),
+            spec=planned.run.spec,
+            attempt=planned.next_attempt,
+            gpus=(),
+            sources=planned.sources,
+            command=provenance.command_line(),
+            **asdict(self.execution),
+        )
+        job = self.launcher.start(order, slot)
+        self._flights.append(_Flight(planned, order, slot, job, order.attempt))
+        for listener in self.listeners:
+            listener.started(planned, slot)
 
-    def _hear(self, job: _Job) -> None:
-        """Pass on the epochs that a run has written since the last look."""
+    def _attend(self) -> None:
+        """Wait a moment, pass on what the runs under way have to tell, and take what has ended."""
+        self.launcher.wait([flight.job for flight in self._flights], _POLL_S)
+        for flight in list(self._flights):
+            ending = flight.job.ended()
+            self._hear(flight)
+            if ending:
+                self._flights.remove(flight)
+                self._take(flight, ending)
+        for listener in self.listeners:
+            listener.tick()
+
+    def _hear(self, flight: _Flight) -> None:
+        """Pass on the epochs that a run has written since the last look, and ask what is asked."""
+        while self.store.folder(flight.planned.key, flight.attempt + 1).is_dir():
+            flight.attempt, flight.read = flight.attempt + 1, 0
+        folder = self.store.folder(flight.planned.key, flight.attempt)
         try:
-            with (job.folder / "curve.jsonl").open("rb") as stream:
-                stream.seek(job.read)
+            with (folder / "curve.jsonl").open("rb") as stream:
+                stream.seek(flight.read)
                 lines = stream.read().splitlines(keepends=True)
         except FileNotFoundError:
-            return
+            lines = []
         for line in lines:
             if line.endswith(b"\n"):
-                job.read += len(line)
-                epoch = Epoch.model_validate_json(line)
-                for listener in self.listeners:
-                    listener.progressed(job.planned, epoch)
+                flight.read += len(line)
+                self._progressed(flight.planned, Epoch.model_validate_json(line))
+        if flight.prune and folder.is_dir():
+            self.store.request(folder, "prune")
+            flight.prune = False
 
-    def _finish(self, job: _Job) -> bool:
-        """Take a worker's record, or write one for it if it died without; False if it was taken."""
-        job.process.join()
-        code = job.process.exitcode
-        job.process.close()
-        if code == TAKEN:
-            return False
+    def _progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
+        # A run that is tried again, or goes on, tells of some epochs a second time.
+        if epoch.epoch > self._epochs[planned.key]:
+            self._epochs[planned.key] = epoch.epoch
+            for listener in self.listeners:
+                listener.progressed(planned, epoch)
+
+    def _take(self, flight: _Flight, ending: Ending) -> None:
+        """Take a run's record, or write one for it if it died without; try it again if lost."""
+        planned = flight.planned
+        folder = self.store.folder(planned.key, flight.attempt)
+        if ending.kind == "taken":
+            self._elsewhere.append(planned)
+            for listener in self.listeners:
+                listener.elsewhere(planned)
+            return
         try:
-            record = read_record(job.folder / "record.json")
+            record = read_record(folder / "record.json")
         except (OSError, Damaged):
-            record = self._lost(job, code)
-        self._finished(job.planned, record)
-        return True
+            if ending.kind == "stopped" or self.stopping:
+                for listener in self.listeners:
+                    listener.stopped(planned)
+                return
+            record = self._lost(flight, folder, ending)
+        self._settle(planned, flight.attempt, record)
 
-    def _lost(self, job: _Job, code: int | None) -> Record:
-        """The record of a run whose process ended without one."""
-        kind: FailureClass = "infrastructure"
-        how = f"exited with code {code}"
-        if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
-        if _oom_kills() > job.oom_kills:
-            kind, how = "out-of-memory", f"{how}, as the kernel ran out of memory"
-        if not job.folder.is_dir():
+    def _settle(self, planned: PlannedRun, number: int, record: Record) -> None:
+        """Try a lost run again, if it was not too often; any other record is final."""
+        lost = record.failure is not None and record.failure.kind == "infrastructure"
+        if lost and self._losses[planned.key] < RETRIES and not self.stopping:
+            self._losses[planned.key] += 1
+            folder = self.store.folder(planned.key, number)
+            attempt = Attempt(planned.key, number, folder, "recorded", record)
+            self._again.append(replace(planned, attempt=attempt, state="missing"))
+            for listener in self.listeners:
+                listener.lost(planned, record)
+        else:
+            for listener in self.listeners:
+                listener.finished(planned, record)
+
+    def _lost(self, flight: _Flight, folder: Path, ending: Ending) -> Record:
+        """The record of a run whose processes ended without one."""
+        if not folder.is_dir():
             # It died before it could claim its attempt.
-            claim = self.store.claim(job.order.spec, job.order.attempt)
+            claim = self.store.claim(flight.order.spec, flight.attempt)
             with suppress(Taken), claim:
                 pass
+        kind: FailureClass = "out-of-memory" if ending.kind == "out-of-memory" else "infrastructure"
         moment = provenance.now()
-        log = (job.folder / "log.txt").relative_to(self.store.root)
+        log = (folder / "log.txt").relative_to(self.store.root)
         record = Record(
-            key=job.planned.key,
-            attempt=job.order.attempt,
+            key=flight.planned.key,
+            attempt=flight.attempt,
             status="failed",
-            spec=job.order.spec,
+            spec=flight.order.spec,
             started=moment,
             ended=moment,
-            provenance=provenance.of(job.order, device=self.device, environment=None),
-            failure=Failure(kind=kind, message=f"the run's process {how}", log=str(log)),
+            provenance=provenance.of(flight.order, device=self.execution.device, environment=None),
+            failure=Failure(kind=kind, message=f"the run's process {ending.how}", log=str(log)),
         )
-        self.store.write_record(job.folder, record)
+        self.store.write_record(folder, record)
         return record
 
-    def _look(self, elsewhere: list[PlannedRun]) -> tuple[deque[PlannedRun], list[PlannedRun]]:
-        """Which of the runs elsewhere have died and are ours now, and which still run."""
-        time.sleep(_POLL_S)
-        attempts = self.store.scan(planned.key for planned in elsewhere)
-        orphaned: deque[PlannedRun] = deque()
+    def _look(self) -> None:
+        """See which of the runs elsewhere have left a record, and which have died and are ours."""
+        now = time.monotonic()
+        if not self._elsewhere or now - self._looked < _LOOK_S:
+            return
+        self._looked = now
+        attempts = self.store.scan(planned.key for planned in self._elsewhere)
         waiting = []
-        for planned in elsewhere:
+        for planned in self._elsewhere:
             attempt = attempts[planned.key]
             awaited = planned.next_attempt - (planned.state == "running")
             if attempt.state == "running":
                 waiting.append(planned)
             elif attempt.record and attempt.number >= awaited:
-                self._finished(planned, attempt.record)
+                self._settle(planned, attempt.number, attempt.record)
             else:
-                orphaned.append(replace(planned, attempt=attempt, state="missing"))
-        return orphaned, waiting
-
-    def _finished(self, planned: PlannedRun, record: Record) -> None:
-        for listener in self.listeners:
-            listener.finished(planned, record)
-
-    def _stop(self) -> None:
-        """End whatever still runs: politely, then not."""
-        for job in self._running:
-            job.process.terminate()
-        deadline = time.monotonic() + _PATIENCE_S
-        for job in self._running:
-            job.process.join(max(0.0, deadline - time.monotonic()))
-            if job.process.is_alive():
-                job.process.kill()
-                job.process.join()
-        self._running.clear()
-
-
-def gpus() -> list[str]:
-    """The GPUs that this process may use, counted without torch."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [gpu for gpu in named.split(",") if gpu]
-    listed = Path("/proc/driver/nvidia/gpus")
-    return [str(i) for i in range(len(list(listed.iterdir())))] if listed.is_dir() else []
-
-
-def _oom_kills() -> int:
-    """How many processes the kernel has killed for memory since it started."""
-    try:
-        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+                self._again.append(replace(planned, attempt=attempt, state="missing"))
+        self._elsewhere = waiting

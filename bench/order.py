@@ -12,8 +12,22 @@ Strategy = Literal["ddp", "fsdp"]
 
 #: Exit code of a worker that found its attempt taken by somebody else (BSD's EX_TEMPFAIL).
 TAKEN = 75
+#: Exit code of a worker that left a checkpoint and no record, as it was asked to.
+STOPPED = 76
 #: Exit code of a worker that could not write to the store (BSD's EX_IOERR).
 UNWRITABLE = 74
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How runs are carried out; nothing of it is in a key."""
+
+    device: Device = "auto"
+    devices: int = 1  # ranks, which share the global batch
+    threads: int = 1  # of each rank
+    strategy: Strategy = "ddp"
+    compile: bool = False
+    checkpoint_s: float = 600.0  # the longest time between two checkpoints
 
 
 @dataclass(frozen=True)

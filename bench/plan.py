@@ -4,7 +4,7 @@ Pure: it is given what the store holds and what the sources are, and touches nei
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -34,6 +34,12 @@ class PlannedRun:
         return self.run.key
 
     @property
+    def lost(self) -> bool:
+        """Whether its newest attempt failed for no reason of the run's own."""
+        record = self.attempt.record if self.attempt else None
+        return bool(record and record.failure and record.failure.kind == "infrastructure")
+
+    @property
     def next_attempt(self) -> int:
         """The number that the next attempt gets."""
         return 1 if self.attempt is None else self.attempt.number + 1
@@ -47,12 +53,20 @@ class Plan:
     runs: list[PlannedRun]
 
     def to_run(self, *, retry_failed: bool = False) -> list[PlannedRun]:
-        """What `bench run` has to do; entries that share a run share its place."""
-        return self._unique({"missing", "stale"} | ({"failed"} if retry_failed else set()))
+        """What `bench run` has to do; entries that share a run share its place.
+
+        What was lost for no reason of its own is tried again, other failures on demand only.
+        """
+        return self._unique(
+            planned
+            for planned in self.runs
+            if planned.state in {"missing", "stale"}
+            or (planned.state == "failed" and (retry_failed or planned.lost))
+        )
 
     def running(self) -> list[PlannedRun]:
         """What other processes are at."""
-        return self._unique({"running"})
+        return self._unique(planned for planned in self.runs if planned.state == "running")
 
     def counts(self) -> dict[State, int]:
         """How many runs are in each state; every state has a number."""
@@ -63,11 +77,10 @@ class Plan:
             counts[planned.state] += 1
         return counts
 
-    def _unique(self, states: Collection[str]) -> list[PlannedRun]:
+    def _unique(self, chosen: Iterable[PlannedRun]) -> list[PlannedRun]:
         found: dict[str, PlannedRun] = {}
-        for planned in self.runs:
-            if planned.state in states:
-                found.setdefault(planned.key, planned)
+        for planned in chosen:
+            found.setdefault(planned.key, planned)
         return list(found.values())
 
 
@@ -106,7 +119,7 @@ def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, s
         return "stale", f"{', '.join(files[:2])}{more} changed since"
     if record.failure:
         if record.failure.kind == "infrastructure":
-            return "missing", f"attempt {attempt.number} was lost: {record.failure.message}"
+            return "failed", f"lost in attempt {attempt.number}: {record.failure.message}"
         return "failed", f"{record.failure.kind}: {record.failure.message}"
     if record.status == "pruned":
         return "missing", f"attempt {attempt.number} was stopped early"

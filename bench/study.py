@@ -62,7 +62,8 @@ class Study(Settings):
         dict[str, dict[str, str]],
         Field(description="printed tables: their columns to ours, as `digits/accuracy`"),
     ] = {}
-    threads: Annotated[int, Field(ge=1, description="CPU threads of a run")] = 1
+    devices: Annotated[int, Field(ge=1, description="devices of a run, sharing its batch")] = 1
+    threads: Annotated[int, Field(ge=1, description="CPU threads of a device")] = 1
     run_s: Annotated[float, Field(gt=0, description="a run's seconds, before any is known")] = 60.0
 
     @field_validator("data", mode="before")

@@ -108,8 +108,9 @@ def _run_again(before: "Record", store: "Store") -> "Record":
 
     from bench import sources
     from bench.cli.display import Display
-    from bench.executor import Executor
-    from bench.order import Device
+    from bench.executor import Executor, Listed
+    from bench.launch.local import Local
+    from bench.order import Device, Execution
     from bench.plan import PlannedRun
     from bench.store import Store
     from bench.study import Run
@@ -127,8 +128,9 @@ def _run_again(before: "Record", store: "Store") -> "Record":
         sources=sources.of_run(spec),
     )
     device: Device = "cuda" if before.provenance.device == "cuda" else "cpu"
+    execution = Execution(device=device, threads=before.provenance.threads)
     with Display(Console(highlight=False, stderr=True), [planned], 1) as display:
-        Executor(beside, 1, before.provenance.threads, device, [display]).run([planned])
+        Executor(beside, Local(1, device), execution, [display]).run(Listed([planned]))
     record = beside.scan([before.key])[before.key].record
     assert record is not None
     return record

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from bench.cli.options import duration
 from bench.plan import PlannedRun
-from bench.record import Epoch, Record
+from bench.record import Epoch, Failure, Record
 
 
 class Display:
@@ -70,8 +70,7 @@ class Display:
             self._took.setdefault(cell, []).append(record.cost.total_s)
         if record.failure:
             self.failed += 1
-            cause = f"{record.failure.kind}: {record.failure.message} (log: {record.failure.log})"
-            self.console.print(f"[red]failed[/]  {_name(planned)}  {escape(cause)}", soft_wrap=True)
+            self._line("[red]failed[/]", planned, _cause(record.failure))
         elif not self._live_on:
             took = f"{record.cost.total_s:.1f} s" if record.cost else ""
             scores = "  ".join(f"{k} {v:.4f}" for k, v in record.metrics.items())
@@ -80,6 +79,22 @@ class Display:
                 markup=False,
                 soft_wrap=True,
             )
+
+    def lost(self, planned: PlannedRun, record: Record) -> None:
+        """It is tried again."""
+        self._active.pop(planned.key, None)
+        if record.failure:
+            self._line("[yellow]again[/] ", planned, _cause(record.failure))
+
+    def stopped(self, planned: PlannedRun) -> None:
+        """It ended as it was asked to."""
+        self._active.pop(planned.key, None)
+        self._line("[yellow]stopped[/]", planned, "it goes on from here next time")
+
+    def stopping(self, running: int) -> None:
+        """The end was asked for."""
+        runs = "1 run is" if running == 1 else f"{running} runs are"
+        self.console.print(f"stopping: {runs} leaving a checkpoint; Ctrl-C again stops now")
 
     def elsewhere(self, planned: PlannedRun) -> None:
         """Another process runs it."""
@@ -93,6 +108,9 @@ class Display:
             )
             self._progress.update(self._bar, completed=self.done, left=left)
             self._live.update(Group(self._progress, self._active_table()))
+
+    def _line(self, word: str, planned: PlannedRun, text: str) -> None:
+        self.console.print(f"{word}  {_name(planned)}  {escape(text)}", soft_wrap=True)
 
     def _left_s(self) -> float:
         """Expected seconds of all runs not done, less what the active ones have had, by slot."""
@@ -112,6 +130,10 @@ class Display:
             scores = "  ".join(f"{k} {v:.3f}" for k, v in epoch.metrics.items()) if epoch else ""
             table.add_row(_name(planned), reached, scores)
         return table
+
+
+def _cause(failure: Failure) -> str:
+    return f"{failure.kind}: {failure.message} (log: {failure.log})"
 
 
 def _name(planned: PlannedRun) -> str:

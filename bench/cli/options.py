@@ -109,12 +109,11 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
     return plan.make(study, runs, store.scan(run.key for run in runs), sources.of_run)
 
 
-def default_jobs(threads: int, device: str = "auto") -> int:
-    """One run for each GPU, or as many as this process may use cores for."""
-    from bench.executor import gpus
+def default_jobs(study: "Study") -> int:
+    """How many runs of a study go side by side here."""
+    from bench.launch.devices import room
 
-    on_gpus = len(gpus()) if device != "cpu" else 0
-    return on_gpus or max(1, len(os.sched_getaffinity(0)) // threads)
+    return max(1, room("auto", study.devices, study.threads))
 
 
 def echo_json(rows: Iterable[dict[str, Any]]) -> None:

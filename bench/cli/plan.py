@@ -62,7 +62,7 @@ def plan_command(
         )
     console = Console(highlight=False)
     console.print(table)
-    console.print(f"\n{summary(plan, jobs or default_jobs(study.threads))}")
+    console.print(f"\n{summary(plan, jobs or default_jobs(study))}")
 
 
 def summary(plan: "Plan", jobs: int) -> str:

@@ -1,11 +1,12 @@
 """`bench run`: do what the plan lacks, then print the table."""
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,18 +18,19 @@ from bench.cli.options import (
     Settings,
     StoreFolder,
     StudyName,
-    default_jobs,
     duration,
     make_plan,
     open_study,
     use_data_root,
 )
 from bench.errors import UserError, nearest
-from bench.order import Device
+from bench.launch.devices import demand
+from bench.order import Device, Execution, Strategy
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bench.executor import Executor
     from bench.plan import Plan
     from bench.store import Store
     from bench.tracking.mirror import Mirror
@@ -44,10 +46,20 @@ def run_command(
     store: StoreFolder = DEFAULT_STORE,
     data_root: DataRoot = None,
     jobs: Jobs = None,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="Devices of a run; by default the page's.")
+    ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads of a run; by default the page's.")
+        int | None, typer.Option(min=1, help="CPU threads of a device; by default the page's.")
     ] = None,
     device: Annotated[Device, typer.Option(help="Where to train.")] = "auto",
+    strategy: Annotated[
+        Strategy, typer.Option(help="How several devices share a run; fsdp for giant models.")
+    ] = "ddp",
+    compiled: Annotated[bool, typer.Option("--compile", help="Compile the models.")] = False,
+    checkpoint_minutes: Annotated[
+        float, typer.Option(min=0.01, help="The longest time between two checkpoints.")
+    ] = 10.0,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed runs again, too.")
     ] = False,
@@ -73,8 +85,16 @@ def run_command(
     console = Console(highlight=False)
     mirror = None
     if plan.to_run(retry_failed=retry_failed) or plan.running():
-        threads = threads or study.threads
-        way = _Way(jobs or default_jobs(threads, device), threads, device, retry_failed)
+        execution = Execution(
+            device=device,
+            devices=devices or study.devices,
+            threads=threads or study.threads,
+            strategy=strategy,
+            compile=compiled,
+            checkpoint_s=60 * checkpoint_minutes,
+        )
+        room = demand(device, execution.devices, execution.threads)
+        way = _Way(jobs or room, execution, retry_failed)
         _demand_data(plan)
         opened.prepare()
         mirror = _mirror(track, opened, plan)
@@ -121,8 +141,7 @@ class _Way:
     """How runs are to be executed."""
 
     jobs: int
-    threads: int
-    device: Device
+    execution: Execution
     retry_failed: bool
 
     def run(
@@ -131,7 +150,8 @@ class _Way:
         """Run what the plan lacks, and wait for what others run."""
         import models.catalogue
         from bench.cli.display import Display
-        from bench.executor import Executor, Listener
+        from bench.executor import Executor, Listed, Listener
+        from bench.launch.local import Local
         from bench.sources import task_module
 
         to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
@@ -145,12 +165,12 @@ class _Way:
         modules = {models.catalogue.find(planned.run.spec.model.name).module for planned in to_run}
         for dataset in plan.study.datasets().values():
             modules |= {dataset.module, task_module(dataset)}
-        # A `kill` is answered like Ctrl-C: stop the workers, say how to go on.
-        signal.signal(signal.SIGTERM, _interrupt)
+        launcher = Local(jobs, self.execution.device, sorted(modules))
         with Display(console, to_run + running, jobs) as display:
             listeners: Sequence[Listener] = [display] if mirror is None else [display, mirror]
-            executor = Executor(store, jobs, self.threads, self.device, listeners, sorted(modules))
-            executor.run(to_run, running)
+            executor = Executor(store, launcher, self.execution, listeners)
+            with _answering_signals(executor):
+                executor.run(Listed(to_run), running)
 
 
 def _mirror(trackers: list[str] | None, store: "Store", plan: "Plan") -> "Mirror | None":
@@ -185,9 +205,22 @@ def _left(console: "Console", plan: "Plan") -> int:
     return RUNS_FAILED
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise KeyboardInterrupt
+@contextmanager
+def _answering_signals(executor: "Executor") -> Iterator[None]:
+    """The first Ctrl-C or `kill` leaves checkpoints and stops, the second stops at once."""
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if executor.stopping:
+            raise KeyboardInterrupt
+        executor.stop()
+
+    before = {number: signal.signal(number, answer) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _again(name: str, scale: str | None, settings: list[str] | None, store: Path) -> str:

@@ -72,4 +72,4 @@ def status_command(
                 markup=False,
                 soft_wrap=True,
             )
-    console.print(f"\n{summary(plan, default_jobs(study.threads))}")
+    console.print(f"\n{summary(plan, default_jobs(study))}")

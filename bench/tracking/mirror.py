@@ -65,9 +65,18 @@ class Mirror:
         if planned.key in self._mine:
             self._events.put(Finished(planned.key, record))
 
+    def lost(self, planned: PlannedRun, record: Record) -> None:
+        """It is tried again, and then begins anew."""
+
+    def stopped(self, planned: PlannedRun) -> None:
+        """It ended without a record; whatever is open is finished at the end."""
+
     def elsewhere(self, planned: PlannedRun) -> None:
         """Another process runs it, and shows it."""
         self._mine.discard(planned.key)
+
+    def stopping(self, running: int) -> None:
+        """Nothing more will begin."""
 
     def tick(self) -> None:
         """Some time has passed."""

@@ -42,7 +42,7 @@ def failed(kind: str) -> Attempt:
         ),
         (failed("code"), SOURCES, "failed", "code: it broke"),
         (failed("divergence"), SOURCES, "failed", "divergence: it broke"),
-        (failed("infrastructure"), SOURCES, "missing", "attempt 2 was lost: it broke"),
+        (failed("infrastructure"), SOURCES, "failed", "lost in attempt 2: it broke"),
         (attempt(made=record()), {"models/mlp.py": "1"}, "stale", "models/mlp.py changed since"),
         (attempt(made=record()), {}, "stale", "models/mlp.py changed since"),
         (
@@ -98,15 +98,16 @@ def test_expected_times_come_from_what_was_measured(page) -> None:
     assert first.key not in {p.key for p in plan.to_run()}
 
 
-def test_failed_runs_are_repeated_on_demand_only(page) -> None:
+@pytest.mark.parametrize("kind", ["code", "infrastructure"])
+def test_failed_runs_are_repeated_on_demand_and_lost_ones_always(page, kind: str) -> None:
     study = load(page(PAGE))
     runs = study.runs()
-    failure = Failure(kind="code", message="m", log="l")
+    failure = Failure(kind=kind, message="m", log="l")
     key = runs[0].key
     made = record(runs[0].spec, status="failed", failure=failure)
     plan = plans.make(
         study, runs, {key: Attempt(key, 4, Path("f"), "recorded", made)}, lambda _: SOURCES
     )
-    assert key not in {p.key for p in plan.to_run()}
+    assert (key in {p.key for p in plan.to_run()}) == (kind == "infrastructure")
     again = next(p for p in plan.to_run(retry_failed=True) if p.key == key)
     assert again.next_attempt == 5
