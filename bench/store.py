@@ -179,7 +179,7 @@ class Store:
         try:
             record = read_record(folder / "record.json")
         except FileNotFoundError:
-            running = _is_locked(folder / "lock")
+            running = is_locked(folder / "lock")
             return Attempt(key, number, folder, "running" if running else "interrupted")
         except (Damaged, OSError) as error:
             return Attempt(key, number, folder, "damaged", problem=str(error))
@@ -223,7 +223,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
-def _is_locked(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether a process holds the lock, which it does until it dies."""
     try:
         descriptor = os.open(path, os.O_RDWR)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
@@ -14,6 +15,10 @@ from bench import fitting, stages
 from bench import page as pages
 from bench.errors import UserError, nearest
 from bench.page import Location, Where
+from bench.search import checks
+from bench.search.cell import Cell
+from bench.search.page import Search
+from bench.search.space import Parameter, Values
 from bench.sources import dataset_of
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
 from bench.stages import Stage
@@ -34,6 +39,9 @@ class Entry(Settings):
     published: Annotated[str, Field(description="the printed row that it reproduces")] = ""
     start: Annotated[str, Field(description="the stage whose weights it starts from")] = ""
     weights: Annotated[str, Field(description="published weights: timm/NAME, a repository")] = ""
+    space: Annotated[
+        dict[str, Parameter | None], Field(description="laid over the search's; null takes one out")
+    ] = {}
 
 
 class Study(Settings):
@@ -50,6 +58,7 @@ class Study(Settings):
         Field(description="none at all for a table of facts, without any training"),
     ]
     recipe: Recipe = Recipe()
+    search: Annotated[Search | None, Field(description="tune every entry, on one budget")] = None
     stages: Annotated[dict[str, Stage], Field(description="what is trained first")] = {}
     probes: Annotated[list[str], Field(description="measures of the models, an epoch")] = []
     epochs_to: Annotated[
@@ -108,21 +117,53 @@ class Study(Settings):
             found[spec.name if alone else f"{spec.name} ({told or 'as it is'})"] = dataset_of(spec)
         return found
 
-    def runs(self) -> list["Run"]:
+    def runs(self, chosen: Mapping[tuple[str, str], Values] | None = None) -> list["Run"]:
         """All runs, seed by seed, so that a study stopped half-way compares like with like.
 
         An entry meets the data sets that its model can read: a study may hold images and texts.
+        With a search, these are the final runs of the entries and data sets whose values are
+        `chosen`; the others have none yet.
         """
+        if self.search is not None:
+            cells = [cell for cell in self.cells() if (cell.entry, cell.dataset) in (chosen or {})]
+            frozen = dict(chosen or {})
+            return [
+                Run(c.entry, c.dataset, c.spec(frozen[c.entry, c.dataset], seed, tested=True))
+                for seed in self.seeds
+                for c in cells
+            ]
         common = {label: self._common(label) for label in self.entries}
-        kinds = {label: models.catalogue.find(e.model).kind for label, e in self.entries.items()}
-        datasets = list(zip(self.datasets().items(), self.data, strict=True))
         return [
-            Run(label, name, RunSpec(data=spec, seed=seed, **settings))
+            Run(label, name, RunSpec(data=spec, seed=seed, **common[label]))
             for seed in self.seeds
-            for (name, dataset), spec in datasets
-            for label, settings in common.items()
-            if kinds[label] == dataset.kind
+            for label, name, spec in self._meetings()
         ]
+
+    def cells(self) -> list[Cell]:
+        """The searches that the page asks for, one for each entry on each data set."""
+        if self.search is None:
+            return []
+        datasets = self.datasets()
+        spaces, found = {}, []
+        for label, name, spec in self._meetings():
+            entry, dataset, common = self.entries[label], datasets[name], self._common(label)
+            if label not in spaces:
+                kind = dataset.kind
+                read = [dataset for dataset in datasets.values() if dataset.kind == kind]
+                spaces[label] = checks.space_of(self.search, entry, common["recipe"], read)
+            found.append(
+                Cell(
+                    study=f"{self.name}-{self.scale}",
+                    entry=label,
+                    dataset=name,
+                    metric=dataset.metrics[0],
+                    base=RunSpec(data=spec, **common),
+                    space=spaces[label],
+                    search=self.search,
+                    known=models.catalogue.find(entry.model).arguments,
+                )
+            )
+        return found
 
     def before(self) -> list["Run"]:
         """What these runs start from: each run of a stage once, and before what starts from it."""
@@ -132,6 +173,16 @@ class Study(Settings):
             for name, dataset, spec in stages.before(self.stages, entry.start, model, label):
                 found.setdefault(spec.key, Run(name, dataset, spec))
         return list(found.values())
+
+    def _meetings(self) -> list[tuple[str, str, DataSpec]]:
+        """Which entry meets which data set, data set by data set."""
+        kinds = {label: models.catalogue.find(e.model).kind for label, e in self.entries.items()}
+        return [
+            (label, name, spec)
+            for (name, dataset), spec in zip(self.datasets().items(), self.data, strict=True)
+            for label in self.entries
+            if kinds[label] == dataset.kind
+        ]
 
     def _common(self, label: str) -> dict[str, Any]:
         """What all runs of an entry have in common."""
@@ -153,6 +204,7 @@ class Run:
     entry: str
     dataset: str
     spec: RunSpec
+    trial: int | None = None  # its number, for a run of a search
 
     @cached_property
     def key(self) -> str:
@@ -251,7 +303,7 @@ def _check(study: Study, where: Where) -> Study:
             raise UserError(f"{where(('data', i))}: {error}") from None
     if len(study.datasets()) < len(study.data):
         raise UserError(f"{where(('data',))}: a data set is given twice")
-    entries, kinds = {}, set()
+    entries, reads = {}, {}
     for label, entry in study.entries.items():
         inside = _below(where, "entries", label)
         try:
@@ -259,7 +311,7 @@ def _check(study: Study, where: Where) -> Study:
         except ValidationError as error:
             raise UserError(_explain(error, Recipe, _below(inside, "recipe"))) from None
         read, args = _check_model(entry, datasets, inside)
-        kinds.add(read[0].kind)
+        reads[label] = read
         for dataset in read:
             useless = fitting.without_effect(dataset, recipe)
             if useless:
@@ -278,12 +330,14 @@ def _check(study: Study, where: Where) -> Study:
         model = ModelSpec(name=entry.model, args=args)
         stages.check(study.stages, model, (entry.start, entry.weights), read, inside, where)
     for i, dataset in enumerate(datasets):
-        if dataset.kind not in kinds:
+        if not any(dataset in read for read in reads.values()):
             raise UserError(f"{where(('data', i))}: no entry reads {dataset.kind}s")
     if problem := fitting.unknown_probe(study.probes):
         raise UserError(f"{where(('probes',))}: {problem}")
     stages.check_used(study.stages, [entry.start for entry in entries.values()], where)
-    return study.model_copy(update={"entries": entries})
+    study = study.model_copy(update={"entries": entries})
+    checks.check(study, reads, where)
+    return study
 
 
 def _below(where: Where, *prefix: str) -> Where:
@@ -345,7 +399,8 @@ def _annotation(schema: Any, at: Location) -> Any:
             schema = field.annotation if field else Any
         elif get_origin(schema) in {dict, list}:
             schema = get_args(schema)[-1]
-        while get_origin(schema) is Annotated:
+        # What is optional is of its first type, as far as a mistake in it goes.
+        while get_origin(schema) in {Annotated, UnionType}:
             schema = get_args(schema)[0]
     return schema
 

@@ -1,0 +1,173 @@
+"""Ledger: what a search's folder in the store says of its trials. Needs no Optuna, no database.
+
+    searches/<study>-<scale>/
+        journal.log             Optuna's storage, unless it is a database
+        <entry>-<data>-<digest>/
+            lock                held (flock) while somebody takes a number
+            0007.claim          held by the parent that is at trial 7; its values once drawn
+            0007.json           written beside and renamed when trial 7 is over
+
+A trial is claimed by making its number's file under the lock, so of any number of parents one gets
+it and no number beyond the budget exists; a claim whose holder died is free for anybody.
+"""
+
+import fcntl
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from bench.errors import UserError
+from bench.search.cell import Cell
+from bench.search.space import Values
+from bench.search.trial import Ledger, Trial
+from bench.store import is_locked, write_atomically
+
+_VALUES: TypeAdapter[Values] = TypeAdapter(Values)
+
+
+@dataclass
+class Claim:
+    """A trial's number, held by this process until it is let go or dies."""
+
+    number: int
+    path: Path
+    descriptor: int
+    values: Values | None  # None until they are drawn
+
+    def drawn(self, values: Values) -> None:
+        """Keep the values, so that whoever takes over runs the same trial."""
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, _VALUES.dump_json(values), 0)
+        os.fsync(self.descriptor)
+        self.values = values
+
+    def done(self) -> None:
+        """The trial is over and everybody knows: nothing is left to take over."""
+        self.path.unlink(missing_ok=True)
+        os.close(self.descriptor)
+
+
+@dataclass
+class Book:
+    """A cell's folder. Trials that are over never change, so each is read once."""
+
+    cell: Cell
+    folder: Path
+    _read: dict[int, Trial] = field(default_factory=dict, init=False)
+
+    def ledger(self) -> Ledger:
+        """The trials as they stand now."""
+        cell = self.cell
+        over, begun, untold = self._look()
+        running = sum(is_locked(self._path(number, "claim")) for number in begun)
+        return Ledger(
+            entry=cell.entry,
+            dataset=cell.dataset,
+            metric=cell.metric,
+            higher_is_better=cell.higher_is_better,
+            space=dict(cell.space.parameters),
+            budget=cell.search,
+            epochs=cell.base.recipe.epochs,
+            trials=over,
+            running=running,
+            interrupted=len(begun) - running,
+            untold=len(untold),
+        )
+
+    def claim(self) -> Claim | None:
+        """The next trial: one whose parent is gone, else a new number; None if there is none.
+
+        To be called with the lock held.
+        """
+        over, begun, untold = self._look()
+        for number in untold:
+            if claim := self._take(number):
+                claim.done()
+        for number in begun:
+            if claim := self._take(number):
+                if not self._path(number, "json").exists():
+                    return claim
+                claim.done()  # it came to its end while we looked
+        search = self.cell.search
+        spent_h = math.fsum(trial.device_h for trial in over)
+        if len(over) + len(begun) >= search.trials:
+            return None
+        if search.device_h is not None and spent_h >= search.device_h:
+            return None
+        return self._take(min(set(range(search.trials)) - self._read.keys() - set(begun)))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the folder; it dies with its holder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def write(self, trial: Trial) -> None:
+        """Make a trial's outcome final."""
+        path = self._path(trial.number, "json")
+        write_atomically(path, trial.model_dump_json(indent=1).encode() + b"\n")
+
+    def _path(self, number: int, suffix: str) -> Path:
+        return self.folder / f"{number:05}.{suffix}"
+
+    def _look(self) -> tuple[list[Trial], list[int], list[int]]:
+        """Trials that are over, numbers that were begun and aren't, and claims left by the over."""
+        names: list[str] = []
+        with suppress(FileNotFoundError):
+            names = sorted(os.listdir(self.folder))  # noqa: PTH208 - names are all that is needed
+        found: dict[str, list[int]] = {"json": [], "claim": []}
+        for name in names:
+            stem, _, suffix = name.partition(".")
+            if stem.isdigit() and suffix in found:
+                found[suffix].append(int(stem))
+        for number in set(found["json"]) - self._read.keys():
+            self._read[number] = self._parse(self._path(number, "json"))
+        over = [self._read[number] for number in found["json"]]
+        begun = [number for number in found["claim"] if number not in self._read]
+        return over, begun, [number for number in found["claim"] if number in self._read]
+
+    @staticmethod
+    def _parse(path: Path) -> Trial:
+        try:
+            return Trial.model_validate_json(path.read_bytes())
+        except ValidationError:
+            raise UserError(f"{path} is damaged; without it that trial is run again") from None
+
+    def _take(self, number: int) -> Claim | None:
+        """Hold a number's claim; None if another parent holds it."""
+        path = self._path(number, "claim")
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        try:
+            values = _VALUES.validate_json(path.read_bytes())
+        except ValidationError:  # its parent died before it had drawn them
+            values = None
+        return Claim(number, path, descriptor, values)
+
+
+def books(cells: Iterable[Cell], store: Path) -> list[Book]:
+    """The folders of these cells."""
+    return [Book(cell, cell.folder(store)) for cell in cells]
+
+
+def chosen(ledgers: Iterable[Ledger]) -> Mapping[tuple[str, str], Values]:
+    """The frozen values by (entry, data set), where a search is over."""
+    return {
+        (ledger.entry, ledger.dataset): ledger.chosen
+        for ledger in ledgers
+        if ledger.chosen is not None
+    }

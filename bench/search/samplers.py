@@ -1,0 +1,120 @@
+"""Samplers and pruners by the names that a page gives them, all of them Optuna's own.
+
+And Optuna's forms of a parameter and of a trial that is over.
+"""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from bench.search.page import Search
+from bench.search.space import Parameter, Space
+from bench.search.trial import Trial as Over
+from bench.spec import Scalar
+
+if TYPE_CHECKING:
+    from optuna import Trial
+    from optuna.distributions import BaseDistribution
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial, TrialState
+
+#: Trials that end unpruned before a median means anything.
+STARTUP_TRIALS = 5
+
+
+def sampler(search: Search, space: Space, number: int) -> "BaseSampler":
+    """The sampler of one trial, seeded by its number.
+
+    So any parent draws the same for it: a random search has the same trials whoever runs them.
+    (One grid is shared by all its trials, and its sampler numbers the points by the seed alone.)
+    """
+    from optuna import samplers
+
+    digest = hashlib.sha256(f"{search.seed}/{number}".encode()).digest()
+    seed = int.from_bytes(digest[:4], "big") >> 1
+    match search.sampler:
+        case "tpe":
+            return samplers.TPESampler(seed=seed)
+        case "random":
+            return samplers.RandomSampler(seed=seed)
+        case "gp":
+            return samplers.GPSampler(seed=seed, warn_independent_sampling=False)
+        case "cmaes":
+            return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
+        case "grid":
+            points = {name: p.grid() or [] for name, p in space.parameters.items()}
+            return samplers.GridSampler(points, seed=search.seed)
+
+
+def pruner(search: Search, epochs: int) -> "BasePruner":
+    """The pruner; steps are epochs, counted from 1."""
+    from optuna import pruners
+
+    match search.pruner:
+        case "none":
+            return pruners.NopPruner()
+        case "median":
+            return pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=epochs // 5)
+        case "asha":
+            return pruners.SuccessiveHalvingPruner(min_resource=max(1, epochs // 16))
+        case "hyperband":
+            return pruners.HyperbandPruner(min_resource=max(1, epochs // 9), max_resource=epochs)
+
+
+def suggest(trial: "Trial", name: str, parameter: Parameter) -> Scalar:
+    """Draw one value; one that the trial has already is returned as it is."""
+    if parameter.kind == "choice":
+        found: Scalar = trial.suggest_categorical(name, parameter.choices)
+        return found
+    if parameter.kind == "int":
+        low, high, step = round(parameter.low), round(parameter.high), round(parameter.step or 1)
+        return trial.suggest_int(name, low, high, step=step, log=parameter.log)
+    return trial.suggest_float(
+        name, parameter.low, parameter.high, step=parameter.step, log=parameter.log
+    )
+
+
+def distribution(parameter: Parameter) -> "BaseDistribution":
+    """Optuna's distribution of a parameter."""
+    from optuna import distributions
+
+    if parameter.kind == "choice":
+        return distributions.CategoricalDistribution(parameter.choices)
+    if parameter.kind == "int":
+        return distributions.IntDistribution(
+            round(parameter.low),
+            round(parameter.high),
+            step=round(parameter.step or 1),
+            log=parameter.log,
+        )
+    return distributions.FloatDistribution(
+        parameter.low, parameter.high, step=parameter.step, log=parameter.log
+    )
+
+
+def state(trial: Over) -> "TrialState":
+    """Optuna's word for how a trial ended."""
+    from optuna.trial import TrialState
+
+    states = {"done": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
+    return TrialState[states[trial.state]]
+
+
+def values(trial: Over) -> list[float]:
+    """What a trial reached, by objective."""
+    return [value for value in (trial.value, trial.cost) if value is not None]
+
+
+def frozen(trial: Over, space: Space) -> "FrozenTrial":
+    """A trial that is over, for a storage that has not heard of it."""
+    from optuna.trial import create_trial
+
+    reached = [trial.curve[-1][1]] if trial.state == "pruned" and trial.curve else values(trial)
+    return create_trial(
+        state=state(trial),
+        values=reached or None if trial.state != "failed" else None,
+        params=dict(trial.params),
+        distributions={name: distribution(space.parameters[name]) for name in trial.params},
+        user_attrs={"runs": trial.keys},
+        intermediate_values={} if trial.cost is not None else dict(trial.curve),
+    )

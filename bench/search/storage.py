@@ -1,0 +1,151 @@
+"""Storage: where Optuna keeps its studies, a journal beside the runs or a PostgreSQL database.
+
+What counts lies in the store (`bench.search.ledger`); this is the samplers' memory, shared by all
+parents, open to `optuna-dashboard`, and filled again from the store if it is lost.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from bench.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+JOURNAL = "journal.log"
+#: How long a database may be away, while it restarts, before a search gives up.
+PATIENCE_S = 120.0
+_PAUSE_S = 0.25
+
+T = TypeVar("T")
+
+
+class JournalLock:
+    """The journal's lock: the kernel drops it with its holder, and what that left half is mended.
+
+    Optuna's own lock is a file that outlives a killed holder and stalls everybody for 30 s.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        self.journal = journal
+        self._descriptor = -1
+
+    def acquire(self) -> bool:
+        """Wait for the lock, then cut off a line that somebody died in."""
+        descriptor = os.open(f"{self.journal}.lock", os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._mend()
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        """Let the next one in."""
+        os.close(self._descriptor)
+
+    def _mend(self) -> None:
+        with self.journal.open("rb+") as stream:
+            end = stream.seek(0, os.SEEK_END)
+            whole = end
+            while whole:
+                start = max(0, whole - 4096)
+                stream.seek(start)
+                newline = stream.read(whole - start).rfind(b"\n")
+                if newline >= 0:
+                    whole = start + newline + 1
+                    break
+                whole = start
+            if whole < end:
+                stream.truncate(whole)
+
+
+def check(url: str | None) -> None:
+    """Whether this is a storage that several parents can share; a UserError says why not."""
+    if url is None:
+        return
+    scheme, separator, _ = url.partition("://")
+    if scheme.partition("+")[0] == "sqlite":
+        raise UserError(
+            "--storage sqlite: SQLite hands one trial to two workers; leave --storage out (a "
+            "journal in the store), or give postgresql://…"
+        )
+    if not separator or scheme not in {"postgresql", "postgresql+psycopg"}:
+        # Of the address only the scheme is shown: the rest may hold a password.
+        shown = scheme if separator else "without ://"
+        raise UserError(f"--storage {shown}: {nearest(scheme, ['postgresql'])[2:]}://…")
+
+
+def connect(url: str | None, folder: Path) -> "BaseStorage":
+    """Open the storage, making it where it is new; one that can't be reached is a UserError."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    check(url)
+    if url is None:
+        from optuna.storages.journal import JournalFileBackend
+
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = folder / JOURNAL
+        # The lock has what Optuna asks of one; the class to derive from is not public.
+        backend = JournalFileBackend(str(journal), lock_obj=JournalLock(journal))  # type: ignore[arg-type]
+        return optuna.storages.JournalStorage(backend)
+    return _database(url)
+
+
+def _database(url: str) -> "BaseStorage":
+    import optuna
+    import sqlalchemy
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise UserError(
+            "--storage postgresql needs psycopg: pip install 'lightning-bench[postgres]'"
+        ) from None
+    try:
+        address = sqlalchemy.make_url(url).set(drivername="postgresql+psycopg")
+    except (ArgumentError, ValueError):
+        raise UserError("--storage postgresql: not an address of user@host:port/database") from None
+    full = address.render_as_string(hide_password=False)
+    options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": 5}}
+    try:
+        # Two parents that make the tables of a new database at once: the second looks again.
+        for chance in (True, False):
+            try:
+                storage = optuna.storages.RDBStorage(full, engine_kwargs=options)
+                break
+            except (sqlalchemy.exc.ProgrammingError, sqlalchemy.exc.IntegrityError):
+                if not chance:
+                    raise
+    except (SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+        cause = getattr(error, "orig", None) or error.__cause__ or error
+        reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+        raise UserError(f"--storage {address.render_as_string()} can't be used: {reason}") from None
+    return optuna.storages.get_storage(storage)
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """Do what may be done twice; where the database is away, again until it is back."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return work()
+        except (StorageInternalError, SQLAlchemyError) as error:
+            if time.monotonic() > deadline:
+                reason = str(error).strip().splitlines()[0]
+                raise ConnectionError(
+                    f"the search's storage is away for {PATIENCE_S:g} s ({reason}); trials that "
+                    "are over are kept, the same command goes on"
+                ) from error
+        time.sleep(_PAUSE_S)
