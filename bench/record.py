@@ -68,6 +68,21 @@ class Start(_Frozen):
     fresh: Annotated[int, Field(description="parameters that were initialised anew")]
 
 
+class Example(_Frozen):
+    """A training example or a few of a class, for people to look at."""
+
+    label: str = ""
+    texts: Annotated[list[str], Field(description="the columns of one text")] = []
+    picture: Annotated[str, Field(description="images side by side, as a data URI")] = ""
+
+
+class Examples(_Frozen):
+    """What the data of a fingerprint looks like."""
+
+    classes: Annotated[int, Field(description="how many there are; not all need be shown")] = 0
+    shown: list[Example]
+
+
 class Provenance(_Frozen):
     """Where the numbers come from."""
 

@@ -9,6 +9,7 @@
         request               what somebody outside asks of it: `prune` or `stop`
         record.json           written last, beside and renamed; with a checksum
     environments/<digest>.json  hardware and packages, shared by records
+    examples/<fingerprint>.json  a few examples of the data that runs were made with
     reports/<study>/          reports made from it
 
 Nothing is ever overwritten: a run that is tried again gets the next attempt's number, and the
@@ -22,7 +23,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from bench.errors import UserError
-from bench.record import SCHEMA_VERSION, Environment, Record
+from bench.record import SCHEMA_VERSION, Environment, Examples, Record
 from bench.spec import RunSpec
 
 _PREFIX = b'{"sha256":"'
@@ -158,6 +159,21 @@ class Store:
         path = self.root / "environments" / f"{digest}.json"
         try:
             return Environment.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def write_examples(self, fingerprint: str, make: Callable[[], Examples]) -> None:
+        """Keep what data of a fingerprint looks like, unless it is kept already."""
+        path = self.root / "examples" / f"{fingerprint}.json"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, make().model_dump_json().encode())
+
+    def read_examples(self, fingerprint: str) -> Examples | None:
+        """What data of that fingerprint looks like, or None where nobody kept it."""
+        path = self.root / "examples" / f"{fingerprint}.json"
+        try:
+            return Examples.model_validate_json(path.read_bytes())
         except (OSError, ValidationError):
             return None
 

@@ -22,6 +22,7 @@ from bench.spec import WEIGHTS, Recipe, RunSpec, Scalar
 from data import repository
 from data.dataset import DataSet
 from data.errors import DataError
+from data.examples import Example
 from models import registry
 from models.tasks.optimisation import Optimisation
 from models.tasks.task import Task
@@ -53,6 +54,9 @@ class DataModule(Protocol):
 
     def setup(self, stage: str | None = None) -> None:
         """Load the data."""
+
+    def examples(self) -> list[Example]:
+        """A few training examples, for people to look at."""
 
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""
@@ -106,11 +110,18 @@ class Reporter(pl.Callback):
         self.tell(epoch)
 
 
-def train(spec: RunSpec, *, device: str, tell: Callable[[Epoch], None]) -> Outcome:
-    """Train as the spec says, then score the test split once."""
+def train(
+    spec: RunSpec,
+    *,
+    device: str,
+    tell: Callable[[Epoch], None],
+    loaded: Callable[[DataModule], None] = lambda data: None,
+) -> Outcome:
+    """Train as the spec says, then score the test split once; `loaded` is shown the data."""
     _quieten()
     seed_everything(spec.seed)
     data = load(spec)
+    loaded(data)
     model = registry.create(spec.model.name, **data.facts(), **_arguments(spec))
     task = make_task(model, data.entry, spec.recipe)
     reporter = Reporter(tell)

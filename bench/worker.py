@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from functools import partial
 from multiprocessing import connection, parent_process
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,9 @@ import torch
 from bench import provenance
 from bench.order import TAKEN, UNWRITABLE, Order
 from bench.provenance import now
-from bench.record import Cost, Epoch, Failure, FailureClass, Record
+from bench.record import Cost, Epoch, Example, Examples, Failure, FailureClass, Record
 from bench.store import Store, Taken, write_atomically
-from bench.training import DataProblem, Diverged, Outcome, train
+from bench.training import DataModule, DataProblem, Diverged, Outcome, train
 from models import registry
 
 
@@ -66,7 +67,7 @@ def _run(order: Order, store: Store, folder: Path, clock: float, started: str) -
             stream.flush()
 
         try:
-            outcome = train(order.spec, device=device, tell=tell)
+            outcome = train(order.spec, device=device, tell=tell, loaded=partial(_show, store))
             predictions = _save_predictions(folder / "predictions.npz", outcome)
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the record's failure
             traceback.print_exc()
@@ -88,6 +89,17 @@ def _run(order: Order, store: Store, folder: Path, clock: float, started: str) -
         data=outcome.data if outcome else None,
         provenance=provenance.of(order, device=device, environment=environment),
         failure=failure,
+    )
+
+
+def _show(store: Store, data: DataModule) -> None:
+    """Keep a few examples of the data for reports."""
+    store.write_examples(
+        data.fingerprint,
+        lambda: Examples(
+            classes=data.entry.classes,
+            shown=[Example.model_validate(found._asdict()) for found in data.examples()],
+        ),
     )
 
 

@@ -63,6 +63,10 @@ class Draft:
         self._arrays[name] = array
         return array
 
+    def array(self, name: str) -> np.ndarray:
+        """An array of this draft."""
+        return self._arrays[name]
+
     def save(self, name: str, values: np.ndarray) -> None:
         """Write an array."""
         self.empty(name, values.shape, values.dtype)[...] = values

@@ -9,14 +9,14 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from data import cache, rows, split, texts, tokenisers
+from data import cache, examples, rows, split, texts, tokenisers
 from data.batch import Batch
 from data.dataset import DataSet
 from data.masking import Masking
 from data.text import TextData
 from data.texts import TextLoader
 
-_FORMAT = 2
+_FORMAT = 3
 _PIECE = 4096
 
 
@@ -35,8 +35,7 @@ class Corpus(TextData):
         if self.splits:
             return
         kept = load(self.entry, sample=self.sample)
-        self.splits = {name: texts.load(kept, name) for name in kept.facts["splits"]}
-        self.fingerprint = kept.fingerprint
+        self._open(kept)
         special, continues = (
             torch.from_numpy(kept.array(name)) for name in ("special", "continues")
         )
@@ -111,6 +110,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         for name in parts:
             cut(draft, name, _encoded(tokenizer, of(name)), tokenizer, entry.length)
         _save_vocabulary(draft, tokenizer, entry.vocab_size)
+        draft.facts["examples"] = _examples(draft, tokenizer, entry)
         draft.facts["splits"] = list(parts)
 
     return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.length}", made_from, fill)
@@ -185,6 +185,20 @@ def _pairs(
     texts.save(
         draft, name, joined, np.array(second, dtype=np.int32), np.array(labels, dtype=np.int64)
     )
+
+
+def _examples(
+    draft: cache.Draft, tokenizer: tokenizers.Tokenizer, entry: DataSet
+) -> list[examples.Example]:
+    """Training texts as a model gets them, but for the masks."""
+    tokens, starts, second, labels = (draft.array(f"train-{part}") for part in texts.Texts._fields)
+    found = []
+    for row in examples.spread(labels):
+        own = tokens[starts[row] : starts[row + 1]]
+        parts = own[: second[row]], own[second[row] :]
+        read = [tokenizer.decode(part.tolist()) for part in parts if len(part)]
+        found.append(examples.text(entry.labels[labels[row]] if entry.labels else "", read))
+    return found
 
 
 def _save_vocabulary(draft: cache.Draft, tokenizer: tokenizers.Tokenizer, size: int) -> None:

@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from data import cache, embedded, real, rows, split
+from data import cache, embedded, examples, real, rows, split
 from data.augment import Augmentation, Draw, alter, draw, erase, mix, mixed_targets
 from data.batch import Batch
 from data.catalogue import find
@@ -17,11 +17,12 @@ from data.dataset import DataSet
 from data.decode import decode_all
 from data.embedded import Images
 from data.errors import DataError
+from data.examples import Example
 from data.loader import Loader, Order, generator
 
 _EMBEDDED: Mapping[str, Callable[[], dict[str, Images]]] = {"digits": embedded.digits}
 #: Changes when what is kept of the same files would be something else.
-_FORMAT = 1
+_FORMAT = 2
 
 
 class ImageData(pl.LightningDataModule):
@@ -53,6 +54,7 @@ class ImageData(pl.LightningDataModule):
         self.batch_size, self.seed, self.sample = batch_size, seed, sample
         self.rank, self.world_size = rank, world_size
         self.splits: dict[str, Images] = {}
+        self.names: tuple[str, ...] = ()
         self.fingerprint = ""
 
     def setup(self, stage: str | None = None) -> None:
@@ -74,6 +76,7 @@ class ImageData(pl.LightningDataModule):
             }
             self.fingerprint = kept.fingerprint
             self.mean, self.std = (torch.tensor(kept.facts[name]) for name in ("mean", "std"))
+            self.names = tuple(kept.facts["names"])
         self.splits = splits
 
     @property
@@ -84,6 +87,25 @@ class ImageData(pl.LightningDataModule):
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""
         return self.entry.facts()
+
+    def examples(self) -> list[Example]:
+        """A few training images of each class, or of some of the classes."""
+        names = self.entry.labels or self.names
+        return [
+            Example(
+                names[label] if label < len(names) else f"class {label}",
+                picture=examples.picture([self.pixels("train", int(row)) for row in found]),
+            )
+            for label, found in examples.by_class(self._train_labels(), self.entry.classes)
+        ]
+
+    def pixels(self, split: str, row: int) -> np.ndarray:
+        """One image as C×H×W in uint8."""
+        image: np.ndarray = self.splits[split].pixels[row]
+        return image
+
+    def _train_labels(self) -> np.ndarray:
+        return self.splits["train"].labels
 
     def train_dataloader(self) -> "ImageLoader":
         """Shuffled by (seed, epoch), the incomplete batch dropped."""
@@ -209,7 +231,12 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         if entry.relabelled:
             _relabel(draft, entry, found)
         mean, std = moments(np.load(draft.folder / "train-pixels.npy", mmap_mode="r"))
-        draft.facts |= {"mean": mean.tolist(), "std": std.tolist(), "splits": list(parts)}
+        draft.facts |= {
+            "mean": mean.tolist(),
+            "std": std.tolist(),
+            "splits": list(parts),
+            "names": found["train"].names(entry.label),
+        }
 
     return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.image_size}", made_from, fill)
 

@@ -44,6 +44,11 @@ class Rows:
         """The values of a column, in pieces: texts, or `Encoded` images."""
         raise NotImplementedError
 
+    def names(self, column: str) -> tuple[str, ...]:
+        """What its labels are called, where the files say so."""
+        del column
+        return ()
+
     def count(self, column: str) -> int:
         """How many there are."""
         return sum(len(piece) for piece in self.column(column))
@@ -62,6 +67,12 @@ class Parquet(Rows):
         if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
             raise DataError(f"{self.where}: the column {column!r} holds {values.type}, no labels")
         return values.to_numpy()
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """The names that `datasets` keeps beside the schema."""
+        kept = (pq.read_schema(self.files[0]).metadata or {}).get(b"huggingface", b"{}")
+        features = json.loads(kept).get("info", {}).get("features", {})
+        return tuple(features.get(column, {}).get("names") or ())
 
     def column(self, name: str) -> Iterator[list[Any]]:
         """The values in pieces of at most 2,048."""
@@ -154,6 +165,11 @@ class Folders(Rows):
     @cached_property
     def _number(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.classes)}
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """The folders' names."""
+        del column
+        return self.classes
 
     def labels(self, column: str) -> np.ndarray:
         """The number of each file's folder."""

@@ -79,6 +79,7 @@ class StreamedImages(ImageData):
             self._labels["test"] = real.labels(self.entry.relabelled, names)
             digest.update(self._labels["test"].tobytes())
         self.fingerprint = digest.hexdigest()
+        self.names = next(iter(found.values())).names(self.entry.label)
         self.mean, self.std = torch.tensor(self.entry.mean), torch.tensor(self.entry.std)
 
     @property
@@ -86,22 +87,30 @@ class StreamedImages(ImageData):
         """The number of examples of each split."""
         return {name: len(labels) for name, labels in self._labels.items()}
 
+    def pixels(self, split: str, row: int) -> np.ndarray:
+        """One image as evaluation sees it."""
+        return self._reader(split)[row, ()].numpy()
+
+    def _train_labels(self) -> np.ndarray:
+        return self._labels["train"]
+
+    def _reader(self, name: str, augmentation: Augmentation | None = None) -> "Reader":
+        table, members = self.sources[name]
+        where = f"{self.entry.name}/{name}"
+        return Reader(where, table, self.entry.columns[0], members, self.entry, augmentation)
+
     def _loader(
         self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
     ) -> "StreamedLoader":
-        table, members = self.sources[name]
-        column = self.entry.columns[0]
-        where = f"{self.entry.name}/{name}"
-        reader = Reader(where, table, column, members, self.entry, augmentation)
         order = Order(
-            len(members),
+            len(self._labels[name]),
             seed=self.seed,
             shuffle=shuffle,
             rank=self.rank,
             world_size=self.world_size,
         )
         return StreamedLoader(
-            reader,
+            self._reader(name, augmentation),
             torch.from_numpy(self._labels[name]),
             workers=self.workers,
             mean=self.mean,

@@ -1,22 +1,23 @@
 """TextData: the LightningDataModule of labelled texts and pairs of them (GLUE and its like)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import tokenizers
 
-from data import cache, entailment, polarity, rows, split, texts, tokenisers
+from data import cache, entailment, examples, polarity, rows, split, texts, tokenisers
 from data.catalogue import find
 from data.dataset import DataSet
 from data.errors import DataError
+from data.examples import Example
 from data.images import check_labels
 from data.loader import Order
 from data.texts import TextLoader, Texts
 
 _GENERATED = {"polarity": polarity, "entailment": entailment}
-_FORMAT = 2
+_FORMAT = 3
 
 
 class TextData(pl.LightningDataModule):
@@ -43,14 +44,17 @@ class TextData(pl.LightningDataModule):
         self.batch_size, self.seed, self.sample = batch_size, seed, sample
         self.rank, self.world_size = rank, world_size
         self.splits: dict[str, Texts] = {}
+        self.shown: list[Example] = []
         self.fingerprint = ""
 
     def setup(self, stage: str | None = None) -> None:
         """Load and check all splits, once."""
-        if self.splits:
-            return
-        kept = load(self.entry, sample=self.sample)
+        if not self.splits:
+            self._open(load(self.entry, sample=self.sample))
+
+    def _open(self, kept: cache.Bundle) -> None:
         self.splits = {name: texts.load(kept, name) for name in kept.facts["splits"]}
+        self.shown = [Example(label, tuple(t)) for label, t, _ in kept.facts["examples"]]
         self.fingerprint = kept.fingerprint
 
     @property
@@ -61,6 +65,10 @@ class TextData(pl.LightningDataModule):
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""
         return self.entry.facts()
+
+    def examples(self) -> list[Example]:
+        """A few training texts, as they stood before they were tokenised."""
+        return self.shown
 
     def train_dataloader(self) -> TextLoader:
         """Shuffled by (seed, epoch), the incomplete batch dropped."""
@@ -123,6 +131,8 @@ def _generate(draft: cache.Draft, entry: DataSet) -> None:
     for name, (columns, labels) in generator.splits(entry.splits).items():
         tokens, second = texts.encode(tokenizer, columns, entry.length)
         texts.save(draft, name, tokens, second, np.array(labels, dtype=np.int64))
+        if name == "train":
+            draft.facts["examples"] = _examples(entry, columns, np.array(labels))
     draft.facts["splits"] = list(entry.splits)
 
 
@@ -146,7 +156,22 @@ def _tokenise(
         tokens, second = encoded[where]
         chosen = [tokens[row] for row in members]
         texts.save(draft, name, chosen, second[members], labels[where][members])
+    _, members = parts["train"]
+    trained = [[column[row] for row in members] for column in columns["train"]]
+    draft.facts["examples"] = _examples(entry, trained, labels["train"][members])
     draft.facts["splits"] = list(parts)
+
+
+def _examples(
+    entry: DataSet, columns: Sequence[Sequence[str]], labels: np.ndarray
+) -> list[Example]:
+    return [
+        examples.text(
+            entry.labels[labels[row]] if entry.labels else f"{labels[row]:g}",
+            [column[row] for column in columns],
+        )
+        for row in examples.spread(labels)
+    ]
 
 
 def _labels(entry: DataSet, source: rows.Rows) -> np.ndarray:

@@ -62,4 +62,5 @@ def build(
         lost=attempts.lost(request, runs),
         figures=captions.captions(request, collected, everywhere),
         facts=facts.facts(request, runs),
+        sheets=request.sheets,
     )

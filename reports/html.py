@@ -7,6 +7,7 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
+from bench.record import Example
 from reports import pages
 from reports.figures import INK, PAPER
 from reports.table import Cell, Column, Report, Row, Run, Table
@@ -14,6 +15,8 @@ from reports.text import parts
 
 # Beyond this many runs the page leaves out each run's own curve, to stay small.
 DRAWN_RUNS = 1000
+# All pictures of examples together take no more than this.
+PICTURE_BYTES = 700_000
 
 
 def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> str:
@@ -36,6 +39,7 @@ def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> 
         },
         spark=_spark if len(runs) <= DRAWN_RUNS else lambda run, metric: "",
         origin=_origin,
+        sheets=_sheets(report),
         style=_asset("report.css"),
         script=_asset("report.js"),
     )
@@ -96,6 +100,23 @@ def _spark(run: Run, metric: str) -> Markup:
     return Markup(
         '<svg class="spark" viewBox="-1 -1 62 18" aria-hidden="true"><polyline points="{}"/></svg>'
     ).format(line)
+
+
+def _sheets(report: Report) -> list[tuple[str, str, list[Example]]]:
+    """Each data set's name, a caption and its examples, fewer where there are many data sets."""
+    sheets = []
+    for name, examples in report.sheets.items():
+        left, shown = PICTURE_BYTES // len(report.sheets), []
+        for example in examples.shown:
+            left -= len(example.picture)
+            if left < 0:
+                break
+            shown.append(example)
+        caption = "From the training split"
+        if any(example.picture for example in shown) and len(shown) < examples.classes:
+            caption += f"; {len(shown)} of {examples.classes:,} classes"
+        sheets.append((name, f"{caption}.", shown))
+    return sheets
 
 
 def _origin(run: Run) -> Markup:

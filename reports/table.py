@@ -8,11 +8,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bench.record import Environment, Record
+from bench.record import Environment, Examples, Record
 from bench.spec import Recipe, Scalar
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 2
+REPORT_VERSION = 3
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -130,6 +130,7 @@ class Request(_Frozen):
         list[str], Field(description="what was not equal between entries, a sentence each")
     ] = []
     environments: Annotated[dict[str, Environment], Field(description="by digest")] = {}
+    sheets: Annotated[dict[str, Examples], Field(description="by data set, if kept")] = {}
 
     @model_validator(mode="after")
     def _averages_of_one_metric(self) -> Self:
@@ -330,6 +331,7 @@ class Report(_Frozen):
     lost: list[Lost] = []
     figures: list[Figure] = []
     facts: list[Fact] = []
+    sheets: dict[str, Examples] = {}
 
     @property
     def complete(self) -> bool:

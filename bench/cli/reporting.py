@@ -17,6 +17,7 @@ from reports.write import FORMATS, Format
 if TYPE_CHECKING:
     from bench import store as stores
     from bench.plan import Plan, PlannedRun
+    from bench.record import Examples
     from bench.store import Store
     from bench.study import Study
 
@@ -140,7 +141,19 @@ def _request(plan: "Plan", store: "Store") -> Request:
         },
         unequal=_unequal(study),
         environments={d: found for d, found in environments.items() if found},
+        sheets=_sheets(plan, store),
     )
+
+
+def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":
+    """What each data set looks like, by the newest data that a run was made with."""
+    fingerprints = {
+        planned.run.dataset: record.data.fingerprint
+        for planned in plan.runs
+        if planned.attempt and (record := planned.attempt.record) and record.data
+    }
+    found = {name: store.read_examples(mark) for name, mark in fingerprints.items()}
+    return {name: examples for name, examples in found.items() if examples}
 
 
 def _unequal(study: "Study") -> list[str]:

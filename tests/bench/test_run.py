@@ -97,6 +97,13 @@ def test_the_record_can_be_traced(finished: Path) -> None:
         assert json.loads((attempt.folder / "spec.json").read_text())["seed"] == record.spec.seed
 
 
+def test_the_report_shows_the_data(finished: Path) -> None:
+    (page,) = (finished / "bench-store" / "reports").rglob("report.html")
+    text = page.read_text(encoding="utf-8")
+    assert text.count('<img src="data:image/png;base64,') == 10  # digits, a picture a class
+    assert len(text) < 2_000_000
+
+
 def test_the_predictions_give_the_metrics(finished: Path) -> None:
     for attempt in Store(finished / "bench-store").scan().values():
         predictions = np.load(attempt.folder / "predictions.npz")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from bench.errors import UserError
-from bench.record import Environment
+from bench.record import Environment, Example, Examples
 from bench.store import Damaged, Store, Taken, read_record, write_atomically
 from tests.bench.factory import SPEC, record
 
@@ -37,6 +37,22 @@ def test_a_record_comes_back_as_it_went_in(store: Store) -> None:
     found = store.scan()[SPEC.key]
     assert found.state == "recorded"
     assert found.record == record()
+
+
+def test_examples_are_kept_once_and_damaged_ones_are_none(store: Store) -> None:
+    made = []
+
+    def make() -> Examples:
+        made.append(Examples(shown=[Example(label="a", texts=["b"])]))
+        return made[-1]
+
+    assert store.read_examples("f" * 64) is None
+    for _ in range(2):
+        store.write_examples("f" * 64, make)
+    assert len(made) == 1
+    assert store.read_examples("f" * 64) == made[0]
+    next(store.root.rglob("ffff*")).write_text("half", encoding="utf-8")
+    assert store.read_examples("f" * 64) is None
 
 
 def test_the_newest_attempt_counts(store: Store) -> None:

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import escape
 
+from bench.record import Example, Examples
 from reports import figures, html
 from reports.build import build
 
@@ -41,8 +42,13 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def page(rough):
+def page(rough, make):
     request, runs = rough
+    text = Example(label=make.hostile, texts=[make.hostile])
+    picture = f"data:image/png;base64,{'A' * 100_000}"
+    pictures = [Example(label=make.hostile, picture=picture)] * 9
+    examples = {"texts": Examples(shown=[text]), "images": Examples(classes=20, shown=pictures)}
+    request = request.model_copy(update={"sheets": examples})
     report = build(request, runs)
     drawings = {
         name.removesuffix(".svg"): content.decode()
@@ -58,7 +64,10 @@ def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
     assert str(escape(make.hostile)) in page
     assert "b" not in parsed.tags  # a data set is called R&D <b>100%</b>
     assert all(link.startswith("#") for link in parsed.links)
-    assert all(source.startswith("#") for source in parsed.sources)
+    # There is room for half of 700 kB of pictures, where two data sets are shown.
+    assert "3 of 20 classes" in page
+    assert parsed.tags.count("img") == 3
+    assert all(source.startswith(("#", "data:image/")) for source in parsed.sources)
     assert not re.search(r"url\((?!#)", page)
     assert "@import" not in page
     assert "default-src 'none'" in page
