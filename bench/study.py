@@ -42,6 +42,14 @@ class Entry(Settings):
     space: Annotated[
         dict[str, Parameter | None], Field(description="laid over the search's; null takes one out")
     ] = {}
+    data: Annotated[
+        list[DataSpec], Field(description="those of the study that it meets, as it reads them")
+    ] = []
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        return _named(value)
 
 
 class Study(Settings):
@@ -57,6 +65,7 @@ class Study(Settings):
         list[Annotated[int, Field(ge=0, lt=2**32)]],
         Field(description="none at all for a table of facts, without any training"),
     ]
+    args: Annotated[dict[str, Scalar], Field(description="what all entries' models share")] = {}
     recipe: Recipe = Recipe()
     search: Annotated[Search | None, Field(description="tune every entry, on one budget")] = None
     stages: Annotated[dict[str, Stage], Field(description="what is trained first")] = {}
@@ -78,10 +87,7 @@ class Study(Settings):
     @field_validator("data", mode="before")
     @classmethod
     def _names(cls, value: Any) -> Any:
-        """`data: [digits]` is short for `data: [{name: digits}]`."""
-        if not isinstance(value, list):
-            return value
-        return [{"name": item} if isinstance(item, str) else item for item in value]
+        return _named(value)
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -106,6 +112,11 @@ class Study(Settings):
             self.recipe.model_dump(exclude_unset=True) | self.entries[label].recipe
         )
 
+    def data_of(self, label: str, spec: DataSpec) -> DataSpec | None:
+        """One of the study's data sets as an entry reads it; None where it isn't to."""
+        own = self.entries[label].data or [spec]
+        return next((each for each in own if each.name == spec.name), None)
+
     def datasets(self) -> dict[str, DataSet]:
         """The data sets by what tables call them; those of one name are told by their settings."""
         names = [spec.name for spec in self.data]
@@ -120,7 +131,7 @@ class Study(Settings):
     def runs(self, chosen: Mapping[tuple[str, str], Values] | None = None) -> list["Run"]:
         """All runs, seed by seed, so that a study stopped half-way compares like with like.
 
-        An entry meets the data sets that its model can read: a study may hold images and texts.
+        An entry meets the data sets that its model can read, or those that it names.
         With a search, these are the final runs of the entries and data sets whose values are
         `chosen`; the others have none yet.
         """
@@ -178,10 +189,10 @@ class Study(Settings):
         """Which entry meets which data set, data set by data set."""
         kinds = {label: models.catalogue.find(e.model).kind for label, e in self.entries.items()}
         return [
-            (label, name, spec)
+            (label, name, own)
             for (name, dataset), spec in zip(self.datasets().items(), self.data, strict=True)
             for label in self.entries
-            if kinds[label] == dataset.kind
+            if kinds[label] == dataset.kind and (own := self.data_of(label, spec))
         ]
 
     def _common(self, label: str) -> dict[str, Any]:
@@ -310,7 +321,8 @@ def _check(study: Study, where: Where) -> Study:
             recipe = study.recipe_of(label)
         except ValidationError as error:
             raise UserError(_explain(error, Recipe, _below(inside, "recipe"))) from None
-        read, args = _check_model(entry, datasets, inside)
+        met = _met(study, label, inside) if entry.data else datasets
+        read, args = _check_model(entry, study.args, met, inside, where)
         reads[label] = read
         for dataset in read:
             useless = fitting.without_effect(dataset, recipe)
@@ -340,13 +352,40 @@ def _check(study: Study, where: Where) -> Study:
     return study
 
 
+def _named(value: Any) -> Any:
+    """`data: [digits]` is short for `data: [{name: digits}]`."""
+    if not isinstance(value, list):
+        return value
+    return [{"name": item} if isinstance(item, str) else item for item in value]
+
+
+def _met(study: Study, label: str, inside: Where) -> list[DataSet]:
+    """The data sets that an entry names: each is one of the study's."""
+    names = [spec.name for spec in study.data]
+    found = []
+    for i, spec in enumerate(study.entries[label].data):
+        if names.count(spec.name) != 1:
+            which = "twice" if spec.name in names else "not"
+            known = "" if spec.name in names else nearest(spec.name, names)
+            raise UserError(f"{inside(('data', i))}: {spec.name} is {which} in the study{known}")
+        try:
+            found.append(dataset_of(spec))
+        except DataError as error:
+            raise UserError(f"{inside(('data', i))}: {error}") from None
+    return found
+
+
 def _below(where: Where, *prefix: str) -> Where:
     """The same places, told from inside a part of the page."""
     return lambda at: where((*prefix, *at))
 
 
 def _check_model(
-    entry: Entry, datasets: list[DataSet], inside: Where
+    entry: Entry,
+    shared: Mapping[str, Scalar],
+    datasets: list[DataSet],
+    inside: Where,
+    where: Where,
 ) -> tuple[list[DataSet], dict[str, Scalar]]:
     """The data sets that an entry's model reads, and its arguments without those at default."""
     try:
@@ -359,14 +398,16 @@ def _check_model(
             f"{inside(('model',))}: {entry.model} reads {variant.kind}s, "
             f"but {datasets[0].name} is a data set of {datasets[0].kind}s"
         )
-    for name in read[0].facts().keys() & entry.args.keys():
-        raise UserError(f"{inside(('args', name))}: {name!r} comes from the data set")
     args: dict[str, Scalar] = {}
-    for name, value in entry.args.items():
+    for name, value in (*shared.items(), *entry.args.items()):
+        place = (inside if name in entry.args else where)(("args", name))
+        if name in read[0].facts():
+            raise UserError(f"{place}: {name!r} comes from the data set")
+        args.pop(name, None)  # an entry's own at its default outweighs a shared one
         try:
             args |= models.catalogue.check_arguments(variant, {name: value})
         except ModelError as error:
-            raise UserError(f"{inside(('args', name))}: {error}") from None
+            raise UserError(f"{place}: {error}") from None
     return read, args
 
 

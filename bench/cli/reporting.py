@@ -165,9 +165,17 @@ def _unequal(study: "Study") -> list[str]:
         if study.recipe_of(label) != study.recipe:
             what = ", ".join(f"{key} {value}" for key, value in entry.recipe.items())
             departed.setdefault(what, []).append(label)
+    read: dict[str, list[str]] = {}
+    for label, entry in study.entries.items():
+        for spec in entry.data:
+            settings = spec.model_dump(exclude_defaults=True, exclude={"name"})
+            told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
+            if spec not in study.data:
+                read.setdefault(f"{spec.name} with {told or 'its own settings'}", []).append(label)
     return [
-        f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} trained with {what}."
-        for what, labels in departed.items()
+        f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} {done} {what}."
+        for done, found in (("trained with", departed), ("given", read))
+        for what, labels in found.items()
     ]
 
 

@@ -159,3 +159,43 @@ def test_mistakes_of_mixed_studies(page, right: str, wrong: str, says: str) -> N
     assert right in MIXED
     with pytest.raises(UserError, match=says):
         load(page(MIXED.replace(right, wrong, 1)))
+
+
+OWN = """\
+title: t
+question: q
+data: [{name: cifar10, image_size: 64}, mnist]
+args: {width: 32, depth: 4}
+entries:
+  A: {model: mlp}
+  B: {model: mlp, args: {width: 8}, data: [cifar10]}
+seeds: 1
+scales: {smoke: {}}
+"""
+
+
+def test_entries_share_arguments_and_may_name_their_data(page) -> None:
+    a, b, c = load(page(OWN)).runs()
+    assert [(run.entry, run.dataset, run.spec.data.image_size) for run in (a, b, c)] == [
+        ("A", "cifar10", 64),
+        ("B", "cifar10", None),
+        ("A", "mnist", None),
+    ]
+    assert a.spec.model.args == {"width": 32, "depth": 4}
+    assert b.spec.model.args == {"width": 8, "depth": 4}
+    assert load(page(OWN), None, ["entries.B.args.depth=2"]).entries["B"].args == {"width": 8}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("[cifar10]}", "[cifar100]}", r":7: cifar100 is not in the study; did you mean 'cifar10'"),
+        ("[cifar10]}", "[{name: cifar10, length: 9}]}", ":7: cifar10 is .* has no length"),
+        ("mnist]", "cifar10]", ":7: cifar10 is twice in the study"),
+        ("width: 32", "witdh: 32", ":4: mlp: there is no argument 'witdh'; did you mean 'width'"),
+    ],
+)
+def test_mistakes_of_an_entrys_own_data(page, right: str, wrong: str, says: str) -> None:
+    assert right in OWN
+    with pytest.raises(UserError, match=says):
+        load(page(OWN.replace(right, wrong, 1)))
