@@ -1,4 +1,4 @@
-"""The text Transformer with sinusoidal positions (Vaswani et al., 2017), norms first."""
+"""The text Transformer (Vaswani et al., 2017), norms first; sinusoidal positions or others."""
 
 import math
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from models.layers.drop_path import drop_paths
 from models.layers.embedding import embedding
 from models.layers.pooling import TextPool
-from models.layers.positions import SinusoidalPositions
+from models.layers.positions import Positions, positions
 from models.registry import variant
 from models.text import Stack, TextModel
 from models.vit import Block
@@ -16,10 +16,12 @@ from models.vit import Block
 class Encoder(Stack):
     """√d x + p, then the layers; √d lifts the word vectors to the sinusoids' size."""
 
-    def __init__(self, blocks: list[nn.Module], width: int, length: int) -> None:
+    def __init__(
+        self, blocks: list[nn.Module], width: int, length: int, position_name: Positions
+    ) -> None:
         super().__init__(blocks, width)
         self.scale = math.sqrt(width)
-        self.positions = SinusoidalPositions(length, width)
+        self.positions = positions(position_name, length, width)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map B×S×C to B×S×C."""
@@ -37,13 +39,15 @@ def transformer_text(
     heads: int = 8,
     hidden: int = 2048,
     pool: TextPool = "token",
+    positions: Positions = "sinusoidal",
     encoder: str | None = None,
     dropout: float = 0.0,
     drop_path: float = 0.0,
 ) -> TextModel:
-    """Transformer encoder for text with sinusoidal positions, of any size."""
+    """Transformer encoder for text of any size; any or no position embedding."""
     blocks: list[nn.Module] = [
         Block(width, heads, hidden, dropout, drop) for drop in drop_paths(drop_path, depth)
     ]
     words = embedding(vocab_size, width, encoder)
-    return TextModel(words, Encoder(blocks, width, length), width, length, classes, pool, dropout)
+    body = Encoder(blocks, width, length, positions)
+    return TextModel(words, body, width, length, classes, pool, dropout)

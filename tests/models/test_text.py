@@ -98,6 +98,14 @@ def test_segments_matter():
         assert not torch.allclose(model(tokens, segments=segments), first)
 
 
+@pytest.mark.parametrize("kind", ["none", "sinusoidal", "learned"])
+def test_without_positions_a_text_is_a_set(kind):
+    model = make("transformer-text", classes=3, pool="mean", positions=kind).eval()
+    tokens = torch.randint(2, 50, (4, 12))
+    same = torch.allclose(model(tokens), model(tokens.flip(1)), atol=1e-5)
+    assert same == (kind == "none")
+
+
 @pytest.mark.parametrize("name", ["gmlp-text", "transformer-text"])
 def test_texts_that_are_too_long_are_a_clear_error(name):
     with pytest.raises(ModelError, match=r"texts of 13 tokens are too long.* made for 12"):
