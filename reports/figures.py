@@ -21,7 +21,7 @@ from bench.record import Epoch
 from reports.across import critical_difference
 from reports.statistics import Floats
 from reports.table import Column, Report, Row, Run
-from reports.text import shorten, spread
+from reports.text import shorten, spread, thinned
 
 # Text and axes are drawn in this ink, which a page may replace by its own colour.
 INK = "#1f2328"
@@ -30,6 +30,7 @@ PAPER = "#ffffff"
 # Okabe and Ito's palette without yellow, which is too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
 LINES = ("-", "--", "-.", ":", (0, (8, 2, 2, 2, 2, 2)), (0, (3, 1, 1, 1, 1, 1)))
+CURVE_POINTS = 100  # of a line; more would only make the files large
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STYLE: dict[Any, Any] = {
@@ -115,7 +116,8 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
             for curve in curves[column.dataset or "", row.label]
             if curve
         ]
-        epochs = sorted(set.intersection(*map(set, by_epoch))) if by_epoch else []
+        common = sorted(set.intersection(*map(set, by_epoch))) if by_epoch else []
+        epochs = thinned(common, CURVE_POINTS)
         if not epochs:
             continue
         values = column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in by_epoch])

@@ -1,27 +1,26 @@
-"""A report as one HTML file that needs no network: sortable, linked to its runs, light and dark."""
+"""A report as one HTML file that needs no network: sortable, with a page a run, light and dark."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from markupsafe import Markup, escape
 
 from bench.record import Example
-from reports import pages
+from reports import pages, run_pages
 from reports.figures import INK, PAPER
 from reports.table import Cell, Column, Report, Row, Run, Table
-from reports.text import parts
+from reports.text import parts, thinned
 
-# Beyond this many runs the page leaves out each run's own curve, to stay small.
-DRAWN_RUNS = 1000
 # All pictures of examples together take no more than this.
-PICTURE_BYTES = 700_000
+PICTURE_BYTES = 500_000
 
 
 def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> str:
     """The page as text; `drawings` are the figures' SVG by name."""
-    anchors = {run.key: f"runs-{i}" for i, run in _first_runs(report, runs)}
+    samples = pages.by_sample(report, runs)
+    anchors = {run.key: f"runs-{i}" for i, (_, _, found) in enumerate(samples) for run in found}
     metrics = list(dict.fromkeys(c.metric for c in report.tables[0].columns if c.metric))
     return pages.render(
         "report.html.j2",
@@ -37,21 +36,12 @@ def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> 
             figure.name: inline(drawings[figure.name], figure.alt, figure.name)
             for figure in report.figures
         },
-        spark=_spark if len(runs) <= DRAWN_RUNS else lambda run, metric: "",
-        origin=_origin,
+        spark=_spark if len(runs) <= run_pages.DRAWN_RUNS else lambda run, metric: "",
+        run_data=run_pages.data([run for _, _, found in samples for run in found]),
         sheets=_sheets(report),
         style=_asset("report.css"),
         script=_asset("report.js"),
     )
-
-
-def _first_runs(report: Report, runs: Sequence[Run]) -> list[tuple[int, Run]]:
-    """A number for each run: that of its entry and data set."""
-    return [
-        (number, run)
-        for number, (_, _, found) in enumerate(pages.by_sample(report, runs))
-        for run in found
-    ]
 
 
 def _groups(table: Table) -> list[tuple[str, list[Row]]]:
@@ -86,9 +76,9 @@ def inline(svg: str, alt: str, name: str) -> Markup:
 
 def _spark(run: Run, metric: str) -> Markup:
     """The run's validation curve as a small line."""
-    points = (
-        [p.metrics[metric] for p in run.record.curve if metric in p.metrics] if run.record else []
-    )
+    curve = run.record.curve if run.record else []
+    values = [point.metrics.get(metric, math.nan) for point in curve]
+    points = thinned([value for value in values if math.isfinite(value)], 30)
     if len(points) < 2:
         return Markup("")
     low, high = min(points), max(points)
@@ -117,26 +107,3 @@ def _sheets(report: Report) -> list[tuple[str, str, list[Example]]]:
             caption += f"; {len(shown)} of {examples.classes:,} classes"
         sheets.append((name, f"{caption}.", shown))
     return sheets
-
-
-def _origin(run: Run) -> Markup:
-    """The run's folder; behind it, what the record knows of it."""
-    name = Markup("<code>{}</code>").format(run.folder or run.key)
-    if not (record := run.record):
-        return name
-    spec, command = record.spec, record.provenance.command
-    facts = {
-        "Key": f"{record.key}, attempt {record.attempt}",
-        "Model": " ".join([spec.model.name, *(f"{k}={v}" for k, v in spec.model.args.items())]),
-        "Time": f"{record.started} to {record.ended}",
-        # Without the folders of the machine it ran on.
-        "Command": " ".join([Path(word).name for word in command[:1]] + command[1:]),
-        "Device": f"{record.provenance.devices} × {record.provenance.device}",
-        "Metrics": ", ".join(f"{k} {v:.6g}" for k, v in sorted(record.metrics.items())),
-        "Scored": f"{record.scored:,} test examples" if record.scored else "",
-        "Data": record.data.fingerprint[:12] if record.data else "",
-    }
-    lines = [Markup("<dt>{}</dt><dd>{}</dd>").format(*fact) for fact in facts.items() if fact[1]]
-    return Markup("<details><summary>{}</summary><dl>{}</dl></details>").format(
-        name, Markup("").join(lines)
-    )

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 from reports.table import Cell, Column, Comparison, OnExamples, Report
+
+T = TypeVar("T")
 
 MINUS = "−"
 
@@ -61,6 +64,13 @@ def spans(numbers: Sequence[int]) -> str:
         else:
             found.append([value])
     return ", ".join("–".join(map(str, span)) for span in found)
+
+
+def thinned(points: Sequence[T], most: int) -> list[T]:
+    """At most so many of them, evenly, with both ends."""
+    if len(points) <= most:
+        return list(points)
+    return [points[round(i * (len(points) - 1) / (most - 1))] for i in range(most)]
 
 
 def shorten(text: str, length: int) -> str:

@@ -1,8 +1,12 @@
 """Markdown says what was meant, to a reader of GitHub's dialect."""
 
 import re
+from functools import partial
 from html.parser import HTMLParser
 
+import cmarkgfm
+import pytest
+from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -10,7 +14,13 @@ from markdown_it import MarkdownIt
 from reports import markdown
 from reports.build import build
 
-parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+UNSAFE = Options.CMARK_OPT_UNSAFE
+PARSERS = {
+    "markdown-it": MarkdownIt("commonmark").enable(["table", "strikethrough"]).render,
+    # GitHub's own, with the HTML that GitHub lets through.
+    "cmark-gfm": partial(cmarkgfm.github_flavored_markdown_to_html, options=UNSAFE),
+}
+both = pytest.mark.parametrize("render", PARSERS.values(), ids=PARSERS)
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"]), min_size=1)
 
 
@@ -40,24 +50,27 @@ class Page(HTMLParser):
             self._cell.append(data)
 
 
-@given(words)
-def test_any_text_in_a_cell_is_that_text(text):
-    page = Page(parser.render(f"| a | b |\n| - | - |\n| {markdown.escape(text)} | x |\n"))
+@both
+@given(text=words)
+def test_any_text_in_a_cell_is_that_text(render, text):
+    page = Page(render(f"| a | b |\n| - | - |\n| {markdown.escape(text)} | x |\n"))
     assert page.rows[1] == [text, "x"]
 
 
-@given(words)
-def test_any_text_is_a_paragraph_or_a_list_item(text):
+@both
+@given(text=words)
+def test_any_text_is_a_paragraph_or_a_list_item(render, text):
     for mark in ("", "- "):
-        page = Page(parser.render(f"{mark}{markdown.escape(text)}\n"))
+        page = Page(render(f"{mark}{markdown.escape(text)}\n"))
         assert "".join(page.text).strip() == text
         assert page.tags <= {"p", "ul", "li"}
 
 
-def test_the_page_has_every_row_and_number(rough):
+@both
+def test_the_page_has_every_row_and_number(render, rough):
     request, runs = rough
     report = build(request, runs)
-    page = Page(parser.render(markdown.render(report, runs)))
+    page = Page(render(markdown.render(report, runs)))
     assert "script" not in page.tags
     rows = {row[0]: row for row in page.rows[:9] if row}
     hostile = rows[request.entries[0].label]
