@@ -62,9 +62,9 @@ def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
     assert str(escape(make.hostile)) in page
     assert "b" not in parsed.tags  # a data set is called R&D <b>100%</b>
     assert all(link.startswith("#") for link in parsed.links)
-    # There is room for half of 700 kB of pictures, where two data sets are shown.
-    assert "3 of 20 classes" in page
-    assert parsed.tags.count("img") == 3
+    # There is room for half of 500 kB of pictures, where two data sets are shown.
+    assert "2 of 20 classes" in page
+    assert parsed.tags.count("img") == 2
     assert all(source.startswith(("#", "data:image/")) for source in parsed.sources)
     assert not re.search(r"url\((?!#)", page)
     assert "@import" not in page
