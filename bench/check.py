@@ -90,7 +90,10 @@ def _fingerprints(plan: Plan) -> Iterator[str]:
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for planned, record in _records(plan):
         if record.data:
-            found[planned.run.dataset].setdefault(record.data.fingerprint, _name(planned))
+            # Shots are drawn by the seed.
+            drawn = f", seed {record.spec.seed}," if record.spec.data.shots else ""
+            same = f"{planned.run.dataset}{drawn}"
+            found[same].setdefault(record.data.fingerprint, _name(planned))
     for dataset, prints in found.items():
         if len(prints) > 1:
             listed = "; ".join(f"{print_[:12]} in {name}" for print_, name in prints.items())

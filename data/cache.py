@@ -133,6 +133,11 @@ def fingerprint(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
     return digest.hexdigest()
 
 
+def part(whole: str, members: np.ndarray) -> str:
+    """The fingerprint of a part of something, by the whole's and what is in it."""
+    return fingerprint([(whole, members)])
+
+
 def _open(root: Path, prefix: str) -> Bundle | None:
     for folder in sorted(root.glob(f"{prefix}-*")):
         if folder.is_dir():

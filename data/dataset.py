@@ -83,6 +83,18 @@ class DataSet:
         return (*found, *(f"shift{pixels}" for pixels in range(1, self.shifts + 1)))
 
     @property
+    def reported(self) -> tuple[str, ...]:
+        """The metrics that tables show: those of the test, and the first one of each shift."""
+        shifted = (f"{self.metrics[0]}_shift{pixels}" for pixels in range(1, self.shifts + 1))
+        return (*self.metrics, *shifted)
+
+    def made_of(self, split: str) -> tuple[str, int]:
+        """The split whose examples these are, and by how many pixels they are moved right."""
+        if self.shifts and split.startswith("shift"):
+            return self.tests[0], int(split.removeprefix("shift"))
+        return split, 0
+
+    @property
     def streamed(self) -> bool:
         """Whether its images are too large together to be kept decoded."""
         pixels = self.channels * self.image_size**2

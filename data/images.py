@@ -77,12 +77,18 @@ class ImageData(pl.LightningDataModule):
             self.fingerprint = kept.fingerprint
             self.mean, self.std = (torch.tensor(kept.facts[name]) for name in ("mean", "std"))
             self.names = tuple(kept.facts["names"])
+        if entry.shots:
+            train = splits["train"]
+            members = split.shots(entry, train.labels, seed=self.seed)
+            splits["train"] = Images(train.pixels[members], train.labels[members])
+            self.fingerprint = cache.part(self.fingerprint, members)
         self.splits = splits
 
     @property
     def sizes(self) -> dict[str, int]:
         """The number of examples of each split."""
-        return {name: len(images.labels) for name, images in self.splits.items()}
+        found = {name: len(images.labels) for name, images in self.splits.items()}
+        return found | {name: found[self.entry.made_of(name)[0]] for name in self.entry.tests}
 
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""
@@ -122,7 +128,8 @@ class ImageData(pl.LightningDataModule):
     def _loader(
         self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
     ) -> "ImageLoader":
-        images = self.splits[name]
+        of, shift = self.entry.made_of(name)
+        images = self.splits[of]
         order = Order(
             len(images.labels),
             seed=self.seed,
@@ -139,6 +146,7 @@ class ImageData(pl.LightningDataModule):
             augmentation=augmentation or Augmentation(),
             batch_size=self.batch_size,
             order=order,
+            shift=shift,
         )
 
 
@@ -156,8 +164,10 @@ class ImageLoader(Loader):
         augmentation: Augmentation,
         batch_size: int,
         order: Order,
+        shift: int = 0,
     ) -> None:
         super().__init__(target, batch_size=batch_size, order=order)
+        self.shift = shift
         self.pixels, self.classes, self.augmentation = pixels, classes, augmentation
         # (p / 255 - mean) / std, with one subtraction and one product.
         self._middle = (mean * 255)[:, None, None]
@@ -201,7 +211,15 @@ class ImageLoader(Loader):
         return x if mine.erase is None else erase(x, mine.erase)
 
     def _normalise(self, pixels: Tensor) -> Tensor:
-        return pixels.float().sub_(self._middle).mul_(self._scale)
+        return moved_right(pixels, self.shift).float().sub_(self._middle).mul_(self._scale)
+
+
+def moved_right(pixels: Tensor, shift: int) -> Tensor:
+    """Images B×C×H×W moved right; the left edge is repeated, the right one falls out."""
+    if not shift:
+        return pixels
+    edge = pixels[..., :1].expand(*pixels.shape[:-1], shift)
+    return torch.cat([edge, pixels[..., :-shift]], dim=-1)
 
 
 def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> ImageData:

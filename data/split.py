@@ -39,6 +39,25 @@ def of_size(labels: np.ndarray, *, size: int, seed: int) -> tuple[np.ndarray, np
     return np.setdiff1d(np.arange(len(labels)), out), out
 
 
+def shots(entry: DataSet, labels: np.ndarray, *, seed: int) -> np.ndarray:
+    """Sorted indices of as many examples of each class as the entry asks for, drawn by the seed.
+
+    By the run's own seed: the draw is most of what differs between few-shot runs, so it belongs
+    into their spread; entries of one seed still see the same examples.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    drawn = []
+    for label in range(entry.classes):
+        members = np.flatnonzero(labels == label)
+        if len(members) < (entry.shots or 0):
+            raise DataError(
+                f"{entry.name}: class {label} has {len(members)} training examples, "
+                f"too few for shots of {entry.shots}"
+            )
+        drawn.append(generator.permutation(members)[: entry.shots])
+    return np.sort(np.concatenate(drawn))
+
+
 def plan(
     entry: DataSet, labels: dict[str, np.ndarray], *, sample: bool
 ) -> dict[str, tuple[str, np.ndarray]]:

@@ -18,7 +18,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from data import real, rows, split
+from data import cache, real, rows, split
 from data.augment import Augmentation
 from data.batch import Batch
 from data.dataset import DataSet
@@ -51,7 +51,8 @@ class StreamedImages(ImageData):
 
     def setup(self, stage: str | None = None) -> None:
         """Find and check all splits, or the test splits alone; no image is decoded yet."""
-        wanted = self.entry.tests if stage == "test" else None
+        tests = {self.entry.made_of(name)[0]: None for name in self.entry.tests}
+        wanted = tuple(tests) if stage == "test" else None
         if self.sources.keys() >= set(wanted or self.entry.splits):
             return
         found = rows.of(self.entry, wanted)
@@ -80,12 +81,19 @@ class StreamedImages(ImageData):
             digest.update(self._labels["test"].tobytes())
         self.fingerprint = digest.hexdigest()
         self.names = next(iter(found.values())).names(self.entry.label)
+        if self.entry.shots and "train" in parts:
+            table, rows_ = self.sources["train"]
+            members = split.shots(self.entry, self._labels["train"], seed=self.seed)
+            self.sources["train"] = table, rows_[members]
+            self._labels["train"] = self._labels["train"][members]
+            self.fingerprint = cache.part(self.fingerprint, members)
         self.mean, self.std = torch.tensor(self.entry.mean), torch.tensor(self.entry.std)
 
     @property
     def sizes(self) -> dict[str, int]:
         """The number of examples of each split."""
-        return {name: len(labels) for name, labels in self._labels.items()}
+        found = {name: len(labels) for name, labels in self._labels.items()}
+        return found | {name: found[self.entry.made_of(name)[0]] for name in self.entry.tests}
 
     def pixels(self, split: str, row: int) -> np.ndarray:
         """One image as evaluation sees it."""
@@ -102,16 +110,17 @@ class StreamedImages(ImageData):
     def _loader(
         self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
     ) -> "StreamedLoader":
+        of, shift = self.entry.made_of(name)
         order = Order(
-            len(self._labels[name]),
+            len(self._labels[of]),
             seed=self.seed,
             shuffle=shuffle,
             rank=self.rank,
             world_size=self.world_size,
         )
         return StreamedLoader(
-            self._reader(name, augmentation),
-            torch.from_numpy(self._labels[name]),
+            self._reader(of, augmentation),
+            torch.from_numpy(self._labels[of]),
             workers=self.workers,
             mean=self.mean,
             std=self.std,
@@ -119,6 +128,7 @@ class StreamedImages(ImageData):
             augmentation=augmentation or Augmentation(),
             batch_size=self.batch_size,
             order=order,
+            shift=shift,
         )
 
 

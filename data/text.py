@@ -53,9 +53,15 @@ class TextData(pl.LightningDataModule):
             self._open(load(self.entry, sample=self.sample))
 
     def _open(self, kept: cache.Bundle) -> None:
+        """Map the splits of a bundle, and of the training split the shots that are asked for."""
         self.splits = {name: texts.load(kept, name) for name in kept.facts["splits"]}
         self.shown = [Example(label, tuple(t)) for label, t, _ in kept.facts["examples"]]
         self.fingerprint = kept.fingerprint
+        if self.entry.shots:
+            train = self.splits["train"]
+            members = split.shots(self.entry, train.labels, seed=self.seed)
+            self.splits["train"] = texts.select(train, members)
+            self.fingerprint = cache.part(self.fingerprint, members)
 
     @property
     def sizes(self) -> dict[str, int]:

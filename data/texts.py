@@ -63,6 +63,13 @@ def load(bundle: Bundle, split: str) -> Texts:
     return Texts(*(bundle.array(f"{split}-{part}") for part in Texts._fields))
 
 
+def select(texts: Texts, members: np.ndarray) -> Texts:
+    """Some of the texts, copied."""
+    found = [texts.tokens[texts.starts[i] : texts.starts[i + 1]] for i in members]
+    starts = np.concatenate([[0], np.cumsum([len(text) for text in found])]).astype(np.int64)
+    return Texts(np.concatenate(found), starts, texts.second[members], texts.labels[members])
+
+
 class TextLoader(Loader):
     """Batches (tokens, mask, segments), padded to the longest of the global batch."""
 

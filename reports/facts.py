@@ -71,19 +71,21 @@ def _recipe(request: Request) -> str:
 
 
 def _data(dataset: str, runs: Sequence[Run]) -> str:
+    records = [
+        run.record for run in runs if run.dataset == dataset and run.state == "done" and run.record
+    ]
     seen = {
         (data.train, data.val, data.test, data.fingerprint)
-        for run in runs
-        if run.dataset == dataset
-        and run.state == "done"
-        and run.record
-        and (data := run.record.data)
+        for record in records
+        if (data := record.data)
     }
     said = [
         f"{train:,} training, {val:,} validation and {test:,} test examples,"
         f" fingerprint {mark[:12]}"
         for train, val, test, mark in sorted(seen)
     ]
+    if any(record.spec.data.shots for record in records):
+        return "Drawn anew for each seed: " + "; ".join(said)
     warning = "Not the same data in every run: " if len(said) > 1 else ""
     return warning + "; ".join(said)
 

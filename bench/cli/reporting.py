@@ -11,7 +11,17 @@ from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
 from reports import digest
-from reports.table import Attempt, Entry, OnExamples, Published, Report, Request, Run, State
+from reports.table import (
+    PERCENT,
+    Attempt,
+    Entry,
+    OnExamples,
+    Published,
+    Report,
+    Request,
+    Run,
+    State,
+)
 from reports.write import FORMATS, Format
 
 if TYPE_CHECKING:
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from bench.record import Examples
     from bench.store import Store
     from bench.study import Study
+    from data.dataset import DataSet
 
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
@@ -127,8 +138,9 @@ def _request(plan: "Plan", store: "Store") -> Request:
             )
             for label, entry in study.entries.items()
         ],
-        metrics={name: list(dataset.metrics) for name, dataset in datasets.items()},
+        metrics={name: list(dataset.reported) for name, dataset in datasets.items()},
         higher_is_better=dict(data.catalogue.HIGHER_IS_BETTER),
+        percent=[*PERCENT, *_shifted(datasets.values())],
         averages=study.averages,
         published=_published(study),
         seeds=study.seeds,
@@ -154,6 +166,12 @@ def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":
     }
     found = {name: store.read_examples(mark) for name, mark in fingerprints.items()}
     return {name: examples for name, examples in found.items() if examples}
+
+
+def _shifted(datasets: "Iterable[DataSet]") -> list[str]:
+    """Metrics of shifted tests that are shares, as those of the plain test."""
+    found = {name for dataset in datasets for name in dataset.reported}
+    return sorted(name for name in found if name.partition("_shift")[0] in {*PERCENT} - {name})
 
 
 def _unequal(study: "Study") -> list[str]:
