@@ -97,6 +97,7 @@ class Executor:
     launcher: Launcher
     execution: Execution
     listeners: Sequence[Listener]
+    retries: int = RETRIES
     _flights: list[_Flight] = field(default_factory=list, init=False)
     _elsewhere: list[PlannedRun] = field(default_factory=list, init=False)
     _again: deque[PlannedRun] = field(default_factory=deque, init=False)
@@ -238,7 +239,7 @@ class Executor:
     def _settle(self, planned: PlannedRun, number: int, record: Record) -> None:
         """Try a lost run again, if it was not too often; any other record is final."""
         lost = record.failure is not None and record.failure.kind == "infrastructure"
-        if lost and self._losses[planned.key] < RETRIES and not self.stopping:
+        if lost and self._losses[planned.key] < self.retries and not self.stopping:
             self._losses[planned.key] += 1
             folder = self.store.folder(planned.key, number)
             attempt = Attempt(planned.key, number, folder, "recorded", record)

@@ -5,10 +5,11 @@ Pure: it is given what the store holds and what the sources are, and touches nei
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
+from bench.search.trial import Ledger
 from bench.sources import changed
 from bench.spec import RunSpec
 from bench.store import Attempt
@@ -51,6 +52,12 @@ class Plan:
 
     study: Study
     runs: list[PlannedRun]
+    searches: list[Ledger] = field(default_factory=list)
+
+    @property
+    def searching(self) -> bool:
+        """Whether a search has trials to run, or to account for."""
+        return any(not ledger.closed or ledger.untold for ledger in self.searches)
 
     def to_run(self, *, retry_failed: bool = False) -> list[PlannedRun]:
         """What `bench run` has to do; entries that share a run share its place.
@@ -89,6 +96,7 @@ def make(
     runs: Sequence[Run],
     attempts: Mapping[str, Attempt],
     sources_of: Callable[[RunSpec], Mapping[str, str]],
+    searches: Iterable[Ledger] = (),
 ) -> Plan:
     """Judge every run of the study by its newest attempt and today's sources."""
     expected = _expectations(runs, attempts, study.run_s)
@@ -99,7 +107,7 @@ def make(
         state, reason = judge(attempt, sources)
         expected_s = expected[run.entry, run.dataset]
         planned.append(PlannedRun(run, state, reason, expected_s, attempt, sources))
-    return Plan(study, planned)
+    return Plan(study, planned, list(searches))
 
 
 def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:

@@ -23,6 +23,7 @@ class Display:
         self.done = self.failed = self.waiting = 0
         self._live_on = console.is_terminal
         self._expected = {p.key: p.expected_s for p in planned}
+        self._unknown, self._each_s = 0, 0.0
         self._took: dict[tuple[str, str], list[float]] = {}
         self._active: dict[str, tuple[PlannedRun, float, Epoch | None]] = {}
         self._progress = Progress(
@@ -33,6 +34,12 @@ class Display:
         )
         self._bar = self._progress.add_task("", total=self.total, left="")
         self._live = Live(console=console, refresh_per_second=8, transient=True)
+
+    def expect(self, runs: int, each_s: float) -> None:
+        """Make room for runs that are not known yet, as the trials of a search."""
+        self.total += runs
+        self._unknown += runs
+        self._each_s = each_s
 
     def __enter__(self) -> "Display":
         """Take the terminal."""
@@ -53,6 +60,9 @@ class Display:
     def started(self, planned: PlannedRun, slot: int) -> None:
         """A run got a slot."""
         del slot
+        if planned.key not in self._expected:
+            self._unknown = max(0, self._unknown - 1)
+            self._expected[planned.key] = planned.expected_s
         self._active[planned.key] = (planned, time.monotonic(), None)
 
     def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
@@ -73,9 +83,8 @@ class Display:
             self._line("[red]failed[/]", planned, _cause(record.failure))
         elif not self._live_on:
             took = f"{record.cost.total_s:.1f} s" if record.cost else ""
-            scores = "  ".join(f"{k} {v:.4f}" for k, v in record.metrics.items())
             self.console.print(
-                f"[{self.done}/{self.total}] {_name(planned)}  {scores}  {took}",
+                f"[{self.done}/{self.total}] {_name(planned)}  {_scores(record)}  {took}",
                 markup=False,
                 soft_wrap=True,
             )
@@ -115,7 +124,7 @@ class Display:
     def _left_s(self) -> float:
         """Expected seconds of all runs not done, less what the active ones have had, by slot."""
         now = time.monotonic()
-        left = 0.0
+        left = self._unknown * self._each_s
         for key, expected_s in self._expected.items():
             left += expected_s
             if key in self._active:
@@ -136,6 +145,16 @@ def _cause(failure: Failure) -> str:
     return f"{failure.kind}: {failure.message} (log: {failure.log})"
 
 
+def _scores(record: Record) -> str:
+    """The test metrics; of a trial, which has none, how far it came on the validation split."""
+    if record.metrics or not record.curve:
+        return "  ".join(f"{k} {v:.4f}" for k, v in record.metrics.items())
+    last = record.curve[-1]
+    said = "  ".join(f"validation {k} {v:.4f}" for k, v in last.metrics.items())
+    return f"{said}  pruned after epoch {last.epoch}" if record.status == "pruned" else said
+
+
 def _name(planned: PlannedRun) -> str:
     run = planned.run
-    return escape(f"{run.entry} · {run.dataset} · seed {run.spec.seed}")
+    which = f"seed {run.spec.seed}" if run.trial is None else f"trial {run.trial}"
+    return escape(f"{run.entry} · {run.dataset} · {which}")

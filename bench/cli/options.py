@@ -104,9 +104,12 @@ def use_data_root(folder: Path | None) -> None:
 def make_plan(study: "Study", store: "Store") -> "Plan":
     """The study's plan as of now."""
     from bench import plan, sources
+    from bench.search import ledger
 
-    runs = study.runs()
-    return plan.make(study, runs, store.scan(run.key for run in runs), sources.of_run)
+    searches = [book.ledger() for book in ledger.books(study.cells(), store.root)]
+    runs = study.runs(ledger.chosen(searches))
+    attempts = store.scan(run.key for run in runs)
+    return plan.make(study, runs, attempts, sources.of_run, searches)
 
 
 def default_jobs(study: "Study") -> int:

@@ -3,6 +3,7 @@
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from bench.cli import searches
 from bench.cli.options import (
     DEFAULT_STORE,
     Format,
@@ -37,7 +38,7 @@ def plan_command(
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
     if output is Format.JSON:
-        echo_json(_row(planned) for planned in plan.runs)
+        echo_json([*searches.rows(plan), *(_row(planned) for planned in plan.runs)])
         return
     from rich.console import Console
     from rich.table import Table
@@ -61,12 +62,23 @@ def plan_command(
             entry, data, seeds, f"[{STYLES[state]}]{state}[/]" if STYLES[state] else state, reason
         )
     console = Console(highlight=False)
-    console.print(table)
-    console.print(f"\n{summary(plan, jobs or default_jobs(study))}")
+    searches.show(console, plan)
+    if plan.runs:
+        console.print(table)
+        console.print()
+    console.print(f"{summary(plan, jobs or default_jobs(study))}")
 
 
 def summary(plan: "Plan", jobs: int) -> str:
     """One line: how many runs are where, and how long the rest will take."""
+    if plan.searching:
+        over = sum(len(ledger.trials) for ledger in plan.searches)
+        trials = sum(ledger.budget.trials for ledger in plan.searches)
+        left_s = plan.study.run_s * (trials - over) / jobs
+        return (
+            f"{plan.study.name} ({plan.study.scale}): {over} of {trials} trials are over, final "
+            f"runs come after them; at most about {duration(left_s)} for the rest, {jobs} at a time"
+        )
     counts = ", ".join(f"{n} {state}" for state, n in plan.counts().items() if n)
     line = f"{plan.study.name} ({plan.study.scale}): {len(plan.runs)} runs: {counts}"
     to_run = plan.to_run()

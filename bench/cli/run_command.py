@@ -67,6 +67,14 @@ def run_command(
         list[str] | None,
         typer.Option(help="Show it elsewhere too: wandb, tensorboard, csv.", envvar="BENCH_TRACK"),
     ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="BENCH_STORAGE",
+            help="Where a search keeps its Optuna studies, as postgresql://…; else in the store.",
+        ),
+    ] = None,
 ) -> int:
     """Run what is missing of a study, and print its tables.
 
@@ -84,7 +92,7 @@ def run_command(
 
     console = Console(highlight=False)
     mirror = None
-    if plan.to_run(retry_failed=retry_failed) or plan.running():
+    if plan.searching or plan.to_run(retry_failed=retry_failed) or plan.running():
         execution = Execution(
             device=device,
             devices=devices or study.devices,
@@ -99,10 +107,12 @@ def run_command(
         opened.prepare()
         mirror = _mirror(track, opened, plan)
         try:
-            way.run(console, opened, plan, mirror)
+            if plan.searching:
+                plan = way.search(console, opened, plan, storage)
+            if plan.to_run(retry_failed=retry_failed) or plan.running():
+                way.run(console, opened, plan, mirror)
         except KeyboardInterrupt:
-            done = make_plan(study, opened).counts()["done"]
-            console.print(f"stopped: {done} of {len(plan.runs)} runs are done and kept; go on with")
+            console.print(f"stopped: {_reached(make_plan(study, opened))}; go on with")
             console.print(f"  {_again(name, scale, settings, store)}", markup=False, soft_wrap=True)
             return INTERRUPTED
         except OSError as error:
@@ -172,6 +182,49 @@ class _Way:
             with _answering_signals(executor):
                 executor.run(Listed(to_run), running)
 
+    def search(
+        self, console: "Console", store: "Store", plan: "Plan", storage: str | None
+    ) -> "Plan":
+        """Run all trials that the budgets leave; the plan afterwards has the final runs."""
+        import models.catalogue
+        from bench.cli.display import Display
+        from bench.executor import Executor
+        from bench.launch.local import Local
+        from bench.search import cell, tune
+        from bench.search import storage as storages
+        from bench.sources import task_module
+
+        study, search = plan.study, plan.study.search
+        assert search is not None
+        folder = cell.searches(store.root, f"{study.name}-{study.scale}")
+        tuner = tune.Tuner(
+            study.cells(),
+            store,
+            storages.connect(storage, folder),
+            run_s=study.run_s,
+            devices=self.execution.devices,
+        )
+        unfinished = [ledger for ledger in plan.searches if not ledger.closed]
+        left = sum(search.trials - len(ledger.trials) for ledger in unfinished)
+        runs = left * len(search.seeds)
+        jobs = max(1, min(self.jobs, runs))
+        console.print(
+            f"{study.name} ({study.scale}): {left} of {search.trials * len(plan.searches)} trials "
+            f"to do, {jobs} at a time, at most about {duration(study.run_s * runs / jobs)}"
+        )
+        modules = {models.catalogue.find(entry.model).module for entry in study.entries.values()}
+        for dataset in study.datasets().values():
+            modules |= {dataset.module, task_module(dataset)}
+        launcher = Local(jobs, self.execution.device, sorted(modules))
+        with Display(console, [], jobs) as display:
+            display.expect(runs, study.run_s)
+            # The search hears of a run before the terminal does: it may have to stop it.
+            executor = Executor(store, launcher, self.execution, [tuner, display], tune.RETRIES)
+            tuner.prune = executor.prune
+            with _answering_signals(executor):
+                executor.run(tuner)
+        return make_plan(study, store)
+
 
 def _mirror(trackers: list[str] | None, store: "Store", plan: "Plan") -> "Mirror | None":
     if not trackers:
@@ -190,6 +243,15 @@ def _show_report(console: "Console", store: "Store", plan: "Plan", settings: lis
     console.print(terminal.render(reporting.make(plan, store, target)))
     console.print(f"\nreport: {target}/report.html (.md .tex .csv .parquet .json)", soft_wrap=True)
     return target
+
+
+def _reached(plan: "Plan") -> str:
+    """How far a study is that was stopped."""
+    if plan.searching:
+        over = sum(len(ledger.trials) for ledger in plan.searches)
+        wanted = sum(ledger.budget.trials for ledger in plan.searches)
+        return f"{over} of {wanted} trials are over and kept"
+    return f"{plan.counts()['done']} of {len(plan.runs)} runs are done and kept"
 
 
 def _left(console: "Console", plan: "Plan") -> int:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bench.cli import searches
 from bench.cli.options import (
     DEFAULT_STORE,
     Format,
@@ -47,6 +48,8 @@ def status_command(
                     "log": str(opened.root / record.failure.log),
                 }
             )
+    for found in searches.rows(plan):
+        rows[found["entry"]].setdefault("searches", []).append(found)
     if output is Format.JSON:
         echo_json(rows.values())
         return
@@ -63,7 +66,10 @@ def status_command(
     for label, row in rows.items():
         table.add_row(label, *(str(row[state] or "") for state in states))
     console = Console(highlight=False)
-    console.print(table)
+    searches.show(console, plan)
+    searches.failures(console, plan)
+    if plan.runs:
+        console.print(table)
     for label, row in rows.items():
         for failure in row["failures"]:
             console.print(

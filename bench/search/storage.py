@@ -4,6 +4,7 @@ What counts lies in the store (`bench.search.ledger`); this is the samplers' mem
 parents, open to `optuna-dashboard`, and filled again from the store if it is lost.
 """
 
+import errno
 import fcntl
 import os
 import time
@@ -144,8 +145,6 @@ def patiently(work: Callable[[], T]) -> T:
         except (StorageInternalError, SQLAlchemyError) as error:
             if time.monotonic() > deadline:
                 reason = str(error).strip().splitlines()[0]
-                raise ConnectionError(
-                    f"the search's storage is away for {PATIENCE_S:g} s ({reason}); trials that "
-                    "are over are kept, the same command goes on"
-                ) from error
+                away = f"the search's storage has been away for {PATIENCE_S:g} s ({reason})"
+                raise ConnectionError(errno.ECONNABORTED, away) from error
         time.sleep(_PAUSE_S)
