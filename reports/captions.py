@@ -1,6 +1,8 @@
 """Which figures a report has, and what stands under them; `reports.figures` draws them."""
 
-from reports import across
+from collections.abc import Iterator
+
+from reports import across, growth
 from reports.samples import Samples
 from reports.table import Figure, Request, Table
 from reports.text import slug
@@ -42,9 +44,40 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
                     alt=f"Points of test {shown} against parameter count, one for each entry.",
                 )
             )
+        found += _growth(request, name, dataset, samples)
     if everywhere:
         found += _over_all(request, everywhere)
     return found
+
+
+def _growth(request: Request, name: str, dataset: str, samples: Samples) -> Iterator[Figure]:
+    """Lines through the entries of a family, over depth and over size."""
+    metric = request.metrics[dataset][0]
+    shown = metric.replace("_", " ")
+    here = {entry.label: samples[entry.label, dataset] for entry in request.entries}
+    entries = [entry for entry in request.entries if here[entry.label].values(metric)]
+    counts = {
+        label: float(record.cost.parameters)
+        for label, sample in here.items()
+        for record in sample.done.values()
+        if record.cost
+    }
+    found = {"depth": growth.by_depth(entries), "parameters": growth.by_size(entries, counts)}
+    for x, lines in found.items():
+        if lines:
+            yield Figure(
+                name=f"{x}-{name}",
+                kind="growth",
+                dataset=dataset,
+                title=f"{'Depth' if x == 'depth' else 'Size'} scaling, {dataset}",
+                caption=(
+                    f"Test {shown}: mean and 95 % t-interval over seeds. A line joins models of"
+                    f" one family that differ in {'depth' if x == 'depth' else 'size'} alone."
+                ),
+                alt=f"Lines of test {shown} against {x}, one for each family of models.",
+                x=x,
+                lines=lines,
+            )
 
 
 def _over_all(request: Request, everywhere: Table) -> list[Figure]:

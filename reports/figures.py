@@ -15,12 +15,12 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from bench.record import Epoch
 from reports.across import critical_difference
 from reports.statistics import Floats
-from reports.table import Column, Report, Row, Run
+from reports.table import Column, Figure, Report, Row, Run
 from reports.text import shorten, spread, thinned
 
 # Text and axes are drawn in this ink, which a page may replace by its own colour.
@@ -65,6 +65,18 @@ METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
 }
 
+
+def look(number: int) -> dict[str, Any]:
+    """Colour and marker of an entry: beyond the eighth the same shapes again, hollow."""
+    colour = COLOURS[number % len(COLOURS)]
+    hollow = number // len(MARKERS) % 2
+    return {
+        "color": colour,
+        "marker": MARKERS[number % len(MARKERS)],
+        "markerfacecolor": PAPER if hollow else colour,
+    }
+
+
 Curves = dict[tuple[str, str], list[list[Epoch]]]
 
 
@@ -88,6 +100,8 @@ def files(
                 _curves(axes, report, curves, column)
             elif figure.kind == "size":
                 _size(axes, report, column)
+            elif figure.kind == "growth":
+                _growth(axes, report, column, figure)
             elif figure.kind == "profile":
                 _profile(axes, report, runs, column)
             else:
@@ -121,23 +135,26 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
         if not epochs:
             continue
         values = column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in by_epoch])
-        colour = COLOURS[place % len(COLOURS)]
-        dashes: Any = LINES[place % len(LINES)]
+        style = look(place)
         axes.plot(
             epochs,
             values.mean(axis=0),
             label=shorten(row.label, 28),
-            color=colour,
-            linestyle=dashes,
+            linestyle=LINES[place % len(LINES)],
             linewidth=1.8,
-            marker=MARKERS[place % len(MARKERS)],
             markersize=5,
+            **style,
             # Few markers, and not at the same epochs, so that they don't hide each other.
             markevery=(place % 3 if len(epochs) > 6 else 0, max(1, len(epochs) // 6)),
         )
         bands.append(values[:, len(epochs) // 4 :])
         axes.fill_between(
-            epochs, values.min(axis=0), values.max(axis=0), alpha=0.15, color=colour, linewidth=0
+            epochs,
+            values.min(axis=0),
+            values.max(axis=0),
+            alpha=0.15,
+            color=style["color"],
+            linewidth=0,
         )
     _leave_out_start(axes, bands)
     axes.set_xlabel("epoch")
@@ -171,15 +188,45 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
             size.value,
             cell.value * column.scale,
             yerr=None if half is None else half * column.scale,
-            fmt=MARKERS[number % len(MARKERS)],
-            color=COLOURS[number % len(COLOURS)],
+            linestyle="none",
             capsize=3,
             markersize=7,
-            linewidth=1.2,
+            elinewidth=1.2,
             label=shorten(row.label, 28),
+            **look(number),
         )
     _front(axes, report, column)
     _size_axis(axes, [row.cells[sizes].value for row in _measured(report)])
+    axes.set_ylabel(f"test {_label(column)}")
+    _legend(axes)
+
+
+def _growth(axes: Axes, report: Report, column: Column, figure: Figure) -> None:
+    """The test metric of each family over depth or size."""
+    place = report.tables[0].columns.index(column)
+    cells = {row.label: row.cells[place] for row in _measured(report)}
+    for number, (family, points) in enumerate(figure.lines.items()):
+        found = [(x, cells[label]) for label, x in points.items()]
+        known = [(x, cell, cell.value) for x, cell in found if cell.value is not None]
+        axes.errorbar(
+            [x for x, _, _ in known],
+            [value * column.scale for _, _, value in known],
+            yerr=[(spread(cell, column) or 0.0) * column.scale for _, cell, _ in known],
+            linestyle=LINES[number % len(LINES)],
+            capsize=3,
+            linewidth=1.6,
+            label=shorten(family, 28),
+            **look(number),
+        )
+    places = sorted({x for points in figure.lines.values() for x in points.values()})
+    if figure.x == "parameters":
+        _size_axis(axes, places)
+    else:
+        if places[-1] >= 4 * places[0]:
+            axes.set_xscale("log", base=2)
+        axes.set_xticks(places, [f"{x:.0f}" for x in places])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlabel(figure.x)
     axes.set_ylabel(f"test {_label(column)}")
     _legend(axes)
 
@@ -214,6 +261,8 @@ def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
     known = [size for size in sizes if size]
     if max(known) > 4 * min(known):
         axes.set_xscale("log")
+        if max(known) < 100 * min(known):
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_formatter(NullFormatter())
     elif max(known) == min(known):
         axes.set_xlim(0.5 * min(known), 1.5 * max(known))
@@ -236,14 +285,15 @@ def _profile(axes: Axes, report: Report, runs: Sequence[Run], column: Column) ->
         share = np.arange(1, len(values) + 1) / len(values)
         if column.higher_is_better:
             share = share[::-1]
-        dashes: Any = LINES[place % len(LINES)]
         axes.step(
             values,
             share,
             where="pre" if column.higher_is_better else "post",
             label=shorten(row.label, 28),
-            color=COLOURS[place % len(COLOURS)],
-            linestyle=dashes,
+            linestyle=LINES[place % len(LINES)],
+            markersize=5,
+            markevery=(place % 4, max(1, len(values) // 4)),
+            **look(place),
         )
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"test {_label(column)}")
@@ -259,20 +309,22 @@ def _ranks(canvas: Canvas, axes: Axes, report: Report) -> None:
     )
     datasets = max(row.cells[1].n for row in table.rows)
     distance = critical_difference(len(ranks), datasets)
-    canvas.set_size_inches(6.0, 1.1 + 0.24 * len(ranks))
-    for place, (rank, label) in enumerate(ranks):
-        y = -1.0 - place
-        axes.plot([rank, rank, len(ranks) + 0.2], [0, y, y], color=INK, linewidth=0.9)
-        text = f"{shorten(label, 28)}  {rank:.2f}"
-        axes.text(len(ranks) + 0.25, y, text, va="center", fontsize=9)
     values = [rank for rank, _ in ranks]
     ends = [max(j for j, other in enumerate(values) if other - rank <= distance) for rank in values]
     bars = [(i, j) for i, j in enumerate(ends) if j > i and (i == 0 or ends[i - 1] < j)]
+    # A line for each bar, then one for each entry.
+    room = 0.45 * (len(bars) + 1)
+    canvas.set_size_inches(6.0, 0.9 + 0.24 * (len(ranks) + room))
+    for place, (rank, label) in enumerate(ranks):
+        y = -room - 0.5 - place
+        axes.plot([rank, rank, len(ranks) + 0.2], [0, y, y], color=INK, linewidth=0.9)
+        text = f"{shorten(label, 28)}  {rank:.2f}"
+        axes.text(len(ranks) + 0.25, y, text, va="center", fontsize=9)
     for height, (i, j) in enumerate(bars):
-        y = -0.25 - 0.5 * height / max(len(bars), 1)
+        y = -0.45 * (height + 1)
         axes.plot([values[i] - 0.04, values[j] + 0.04], [y, y], color=COLOURS[1], linewidth=4)
     axes.set_xlim(0.9, len(ranks) + 0.2)
-    axes.set_ylim(-1.0 - len(ranks), 0)
+    axes.set_ylim(-room - 0.5 - len(ranks), 0)
     axes.xaxis.tick_top()
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_visible(False)

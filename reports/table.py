@@ -79,6 +79,8 @@ class Entry(_Frozen):
     published: Annotated[
         str | None, Field(description="label of the printed row that it reproduces")
     ] = None
+    family: Annotated[str, Field(description="models that differ in size alone share one")] = ""
+    depth: Annotated[int | None, Field(description="blocks or layers, where it is known")] = None
 
 
 class Printed(_Frozen):
@@ -304,11 +306,15 @@ class Figure(_Frozen):
     """A drawing beside the report: figures/<name>.svg and .png."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
-    kind: Literal["curves", "size", "profile", "ranks"]
+    kind: Literal["curves", "size", "growth", "profile", "ranks"]
     dataset: Annotated[str | None, Field(description="None where it shows them all")] = None
     title: str
     caption: str
     alt: str
+    x: Annotated[str, Field(description="of growth: depth or parameters")] = ""
+    lines: Annotated[
+        dict[str, dict[str, float]], Field(description="of growth: family -> entry -> x")
+    ] = {}
 
 
 class Report(_Frozen):

@@ -1,6 +1,7 @@
 """From a plan to a report: what `bench run` and `bench report` have in common."""
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from math import comb
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
     from bench.plan import Plan, PlannedRun
     from bench.record import Examples
     from bench.store import Store
+    from bench.study import Entry as StudyEntry
     from bench.study import Study
     from data.dataset import DataSet
 
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
+# A variant's name without its size, as gmlp-text of gmlp-text-18, and vit of vit-b16.
+_FAMILY = re.compile(r"-(?=[a-z]{0,2}\d|(?:tiny|mini|small|base|large)$)")
+_DEPTH = re.compile(r"(\d+) (?:blocks|layers)$|^ResNet-(\d+)$")
 
 
 def folder(study: "Study", store: "Store", settings: Iterable[str]) -> Path:
@@ -135,6 +140,8 @@ def _request(plan: "Plan", store: "Store") -> Request:
                 model=entry.model,
                 args=entry.args,
                 published=entry.published or None,
+                family=_FAMILY.split(entry.model)[0],
+                depth=_depth(entry),
             )
             for label, entry in study.entries.items()
         ],
@@ -155,6 +162,20 @@ def _request(plan: "Plan", store: "Store") -> Request:
         environments={d: found for d, found in environments.items() if found},
         sheets=_sheets(plan, store),
     )
+
+
+def _depth(entry: "StudyEntry") -> int | None:
+    """Blocks or layers: an argument, its default, or told by the model's title."""
+    import models.catalogue
+
+    variant = models.catalogue.find(entry.model)
+    for name in ("depth", "layers"):
+        argument = variant.arguments.get(name)
+        value = entry.args.get(name, argument.default if argument else None)
+        if isinstance(value, int):
+            return value
+    told = _DEPTH.search(variant.title)
+    return int(told[1] or told[2]) if told else None
 
 
 def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":

@@ -90,6 +90,12 @@ def test_figures_tell_entries_apart_without_colour():
     assert len(styles) == 24
 
 
+def test_shapes_alone_tell_sixteen_points_apart():
+    looks = [figures.look(number) for number in range(16)]
+    shapes = {(look["marker"], look["markerfacecolor"] == figures.PAPER) for look in looks}
+    assert len(shapes) == 16
+
+
 def test_colours_differ_in_the_eyes_of_the_colour_blind():
     # Machado, Oliveira and Fernandes 2009, severity 1, in linear RGB.
     views = {
