@@ -3,11 +3,14 @@
 A published cell carries no n and no runs, takes no part in any test, and is shown as printed.
 """
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reports.notes import Notes
 from reports.table import Cell, Column, Note, Printed, Request, Row, Table
+
+SOUND = 1.05  # a printed count is rounded, and heads differ
 
 
 def rows(request: Request, columns: Sequence[Column], notes: Notes) -> list[Row]:
@@ -51,6 +54,32 @@ def _cell(printed: Printed, column: Column, marks: list[str]) -> Cell:
 def _in_units(value: float, column: Column) -> float:
     """A printed value in the record's units; a count is one already."""
     return value if column.kind == "count" else value / column.scale
+
+
+def audit(
+    request: Request, counted: Mapping[str, Cell], notes: Notes
+) -> tuple[Column, dict[str, Cell]] | None:
+    """Printed parameter counts over those of our modules, by printed row; None without a doubt.
+
+    A row that no entry of ours reproduces has no ratio; where its own page says why its count
+    can't be right, the cell says so.
+    """
+    column = Column(id="audit", title="Audit", unit="printed ÷ counted", kind="number")
+    ours = {entry.published: counted[entry.label] for entry in request.entries if entry.published}
+    found = {}
+    for row in request.published:
+        printed, known = row.cells.get("parameters"), ours.get(row.label)
+        if printed and printed.value and known and known.value:
+            least, most = known.low or known.value, known.high or known.value
+            ratio = printed.value / min(max(printed.value, least), most)
+            sound = abs(math.log(ratio)) <= math.log(SOUND)
+            said = f"{row.cite} prints {printed.value:,.0f} parameters; our module has {least:,.0f}"
+            marks = [] if sound else [notes.mark(said)]
+            found[row.label] = Cell(value=ratio, notes=marks)
+        elif "parameters" in row.remarks:
+            found[row.label] = Cell(state="doubtful")
+    doubted = any(cell.notes or cell.state for cell in found.values())
+    return (column, found) if doubted else None
 
 
 def table(request: Request, main: Table) -> Table | None:

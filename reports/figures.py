@@ -116,6 +116,11 @@ def _save(canvas: Canvas, kind: str) -> bytes:
     return file.getvalue()
 
 
+def _parameters(report: Report) -> int:
+    """Where the main table has its parameter counts."""
+    return [column.id for column in report.tables[0].columns].index("parameters")
+
+
 def _measured(report: Report) -> list[Row]:
     return [row for row in report.tables[0].rows if row.source == "measured"]
 
@@ -178,7 +183,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
     """The test metric against the parameter count, with intervals."""
     table = report.tables[0]
     place = table.columns.index(column)
-    sizes = len(table.columns) - 1
+    sizes = _parameters(report)
     for number, row in enumerate(_measured(report)):
         cell, size = row.cells[place], row.cells[sizes]
         if cell.value is None or size.value is None:
@@ -234,7 +239,7 @@ def _growth(axes: Axes, report: Report, column: Column, figure: Figure) -> None:
 def _front(axes: Axes, report: Report, column: Column) -> None:
     """A step line through the entries that no smaller one beats on average."""
     table = report.tables[0]
-    place, sizes = table.columns.index(column), len(table.columns) - 1
+    place, sizes = table.columns.index(column), _parameters(report)
     cells = [(row.cells[sizes].value, row.cells[place].value) for row in _measured(report)]
     known = [(size, value) for size, value in cells if size is not None and value is not None]
     sign = 1 if column.higher_is_better else -1

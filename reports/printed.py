@@ -48,19 +48,30 @@ def names() -> list[str]:
 
 @cache
 def load(name: str) -> PrintedTable:
-    """A table by its name."""
+    """A table of ours by its name."""
+    return load_page(FOLDER / f"{name}.yaml")
+
+
+def load_page(path: Path) -> PrintedTable:
+    """A table from a page of this kind, anybody's; a ValueError says what is wrong with it."""
     import yaml
 
-    page = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
-    columns = page["columns"]
+    try:
+        page = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path.name}: {' '.join(str(error).split())}") from None
+    lacking = {"source", "columns"} - set(page if isinstance(page, Mapping) else ())
+    if lacking or not page.keys() & {"rows", "groups"}:
+        raise ValueError(f"{path.name}: a printed table has source, columns, and rows or groups")
+    columns = [str(column) for column in page["columns"]]
     groups = page.get("groups", {"": page.get("rows")})
     rows = [
-        PrintedRow(label, group, _values(name, columns, values))
+        PrintedRow(str(label), group, _values(path.stem, columns, values))
         for group, lines in groups.items()
         for label, values in _lines(lines)
     ]
     audit = {key: " ".join(text.split()) for key, text in page.get("audit", {}).items()}
-    return PrintedTable(page["source"], page["title"], columns, rows, audit)
+    return PrintedTable(page["source"], page.get("title", path.stem), columns, rows, audit)
 
 
 def _lines(lines: Any) -> list[tuple[str, list[Any]]]:
@@ -90,12 +101,16 @@ def read(text: str, factor: float = 1.0) -> Printed:
 
 
 def rows(name: str, columns: Mapping[str, str]) -> list[Published]:
+    """Rows of a table of ours to stand beside a report's: see `beside`."""
+    return beside(load(name), name, columns)
+
+
+def beside(table: PrintedTable, name: str, columns: Mapping[str, str]) -> list[Published]:
     """Rows to stand beside ours: `columns` maps printed columns to a report's column ids.
 
     A report's column ids are `<data set>/<metric>` and `parameters`. Rows that print nothing in
     any of the columns but `parameters` are left out.
     """
-    table = load(name)
     unknown = columns.keys() - set(table.columns)
     if unknown:
         raise ValueError(

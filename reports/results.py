@@ -48,12 +48,23 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         Row(label=entry.label, group=entry.group, cells=[*cells, size])
         for entry, cells, size in zip(entries, grid, sizes, strict=True)
     ]
+    theirs = against.rows(request, columns, notes)
+    counted = {entry.label: size for entry, size in zip(entries, sizes, strict=True)}
+    if audited := against.audit(request, counted, notes):
+        columns.append(audited[0])
+        ours, theirs = (
+            [
+                row.model_copy(update={"cells": [*row.cells, found.get(row.label, Cell())]})
+                for row in rows
+            ]
+            for rows, found in ((ours, {}), (theirs, audited[1]))
+        )
     return Table(
         id="results",
         title="Results",
         caption=_caption(columns, collected.values(), bool(request.published)),
         columns=columns,
-        rows=against.grouped([*ours, *against.rows(request, columns, notes)]),
+        rows=against.grouped([*ours, *theirs]),
         notes=notes.all(),
     )
 

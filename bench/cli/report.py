@@ -36,6 +36,10 @@ def report_command(
         str,
         typer.Option("--format", help="Of md, latex, html, csv, parquet, json, schema."),
     ] = "md,latex,html,csv,parquet,json",
+    against: Annotated[
+        str | None,
+        typer.Option(help="Printed rows beside ours: published (the page's), none, or a page."),
+    ] = None,
 ) -> None:
     """Write a study's report from what is in the store, and print its tables."""
     from bench.cli import reporting
@@ -55,10 +59,11 @@ def report_command(
 
     from reports import terminal
 
-    target = reporting.folder(study, opened, settings or [])
+    changes = [*(settings or []), *([f"--against {against}"] if against else [])]
+    target = reporting.folder(study, opened, changes)
     files = cast("list[Format]", chosen)
     console = Console(highlight=False)
-    report = reporting.make(plan, opened, target, files, afresh=True)
+    report = reporting.make(plan, opened, target, files, afresh=True, against=against)
     console.print(terminal.render(report))
     written = " ".join(f"report.{suffix}" for suffix in dict.fromkeys(chosen))
     console.print(f"\nwritten to {target}: {written}", soft_wrap=True)

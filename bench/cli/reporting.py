@@ -57,9 +57,10 @@ def make(
     formats: Iterable[Format] = FORMATS,
     *,
     afresh: bool = False,
+    against: str | None = None,
 ) -> Report:
     """The report of a plan's records: read where it is current and not wanted afresh, else made."""
-    request, runs = _request(plan, store), _runs(plan, store)
+    request, runs = _request(plan, store, against), _runs(plan, store)
     wanted = sorted({*formats, "json"})
     if not afresh:
         found = _current(target / "report.json", digest.inputs(request, runs))
@@ -116,7 +117,7 @@ def _current(path: Path, inputs: str) -> Report | None:
     return report if report.inputs == inputs else None
 
 
-def _request(plan: "Plan", store: "Store") -> Request:
+def _request(plan: "Plan", store: "Store", against: str | None = None) -> Request:
     import data.catalogue
 
     study = plan.study
@@ -149,7 +150,7 @@ def _request(plan: "Plan", store: "Store") -> Request:
         higher_is_better=dict(data.catalogue.HIGHER_IS_BETTER),
         percent=[*PERCENT, *_shifted(datasets.values())],
         averages=study.averages,
-        published=_published(study),
+        published=published(study, against),
         seeds=study.seeds,
         recipe=study.recipe,
         facts={
@@ -218,19 +219,45 @@ def _unequal(study: "Study") -> list[str]:
     ]
 
 
-def _published(study: "Study") -> list[Published]:
-    """The printed rows that the page wants beside ours."""
+def published(study: "Study", against: str | None = None) -> list[Published]:
+    """The printed rows that the page wants beside ours; `against` may want none, or a page's too.
+
+    A page of one's own names its columns as the report does, `digits/accuracy` or `parameters`.
+    """
     from reports import printed
 
+    if against == "none":
+        return []
     found = []
-    for table, columns in study.published.items():
-        if table not in printed.names():
-            raise UserError(f"unknown printed table {table!r}{nearest(table, printed.names())}")
-        try:
+    try:
+        for table, columns in study.published.items():
+            if table not in printed.names():
+                raise UserError(f"unknown printed table {table!r}{nearest(table, printed.names())}")
             found += printed.rows(table, columns)
-        except ValueError as error:
-            raise UserError(f"{study.name}: {error}") from None
-    return found
+    except ValueError as error:
+        raise UserError(f"{study.name}: {error}") from None
+    if against == "published" and not found:
+        raise UserError(f"{study.name} names no printed table; --against PATH reads one of yours")
+    return found if against in (None, "published") else [*found, *_own(study, Path(against))]
+
+
+def _own(study: "Study", path: Path) -> list[Published]:
+    """The rows of a page of the user's."""
+    from reports import printed
+
+    try:
+        table = printed.load_page(path)
+    except OSError as error:
+        raise UserError(
+            f"--against {path}: {error.strerror}; it takes published, none, or a page"
+        ) from None
+    except ValueError as error:
+        raise UserError(f"--against {error}") from None
+    ids = [f"{name}/{metric}" for name, d in study.datasets().items() for metric in d.metrics]
+    known = {column: column for column in table.columns if column in [*ids, "parameters"]}
+    if not known.keys() - {"parameters"}:
+        raise UserError(f"--against {path}: no column is one of {', '.join(ids)}")
+    return printed.beside(table, path.stem, known)
 
 
 def _runs(plan: "Plan", store: "Store") -> list[Run]:

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench.cli import reporting
 from bench.cli.options import make_plan
+from bench.errors import UserError
 from bench.record import Failure
 from bench.store import Store
 from bench.study import load
@@ -51,3 +54,51 @@ def test_an_attempt_that_runs_is_not_lost(page, tmp_path: Path) -> None:
         report = reporting.make(make_plan(study, store), store, tmp_path / "report", ["md"])
     assert report.lost == []
     assert report.runs == {"running": 1, "missing": 1}
+
+
+OWN = """\
+source: Mine, 2026
+columns: [digits/accuracy, parameters]
+rows:
+  Old MLP: [91.5, 1000]
+"""
+
+
+def test_against_published_none_or_a_page_of_ones_own(page, tmp_path: Path) -> None:
+    text = PAGE + "published: {vision-from-scratch: {cifar10_top1: digits/accuracy}}\n"
+    study = load(page(text))
+    printed = [row.label for row in reporting.published(study)]
+    assert "our Mixer" in printed
+    assert [row.label for row in reporting.published(study, "published")] == printed
+    assert reporting.published(study, "none") == []
+    own = page(OWN, "own.yaml")
+    rows = reporting.published(study, own)
+    assert [row.label for row in rows] == [*printed, "Old MLP"]
+    assert (rows[-1].cite, rows[-1].cells["digits/accuracy"].value) == ("Mine, 2026", 91.5)
+    store = Store(tmp_path / "store")
+    report = reporting.make(
+        make_plan(study, store), store, tmp_path / "report", ["md"], against=own
+    )
+    assert "Old MLP" in {row.label for row in report.tables[0].rows if row.source == "published"}
+
+
+@pytest.mark.parametrize(
+    ("against", "says"),
+    [
+        ("published", "names no printed table; --against PATH reads one of yours"),
+        ("publisht", "--against publisht: No such file or directory; it takes published, none"),
+        ("a: [", "--against own.yaml: while parsing"),
+        (
+            "source: s",
+            "--against own.yaml: a printed table has source, columns, and rows or groups",
+        ),
+        ("source: s\ncolumns: [x]\nrows: {a: [1]}", "no column is one of digits/accuracy"),
+        ("source: s\ncolumns: [digits/accuracy]\nrows: {a: [1, 2]}", "2 values for 1 columns"),
+    ],
+)
+def test_a_wrong_against_is_told_in_a_line(page, against: str, says: str) -> None:
+    study = load(page(PAGE))
+    path = page(against, "own.yaml") if ":" in against else against
+    with pytest.raises(UserError, match=r"^[^\n]+$") as caught:
+        reporting.published(study, path)
+    assert says in str(caught.value)

@@ -5,7 +5,7 @@ import yaml
 
 from reports import html, latex, markdown, printed, tidy
 from reports.build import build
-from reports.table import Entry
+from reports.table import Entry, Published
 
 
 @pytest.mark.parametrize("name", printed.names())
@@ -106,7 +106,7 @@ def test_published_rows_stand_in_their_groups_and_are_no_results(beside):
     assert (cell.value, cell.printed, cell.n, cell.runs, cell.best) == (0.823, "82.3", 0, [], False)
     alone = build(request.model_copy(update={"published": []}), runs)
     assert report.comparisons == alone.comparisons
-    assert rows[0].cells == alone.tables[0].rows[0].cells
+    assert rows[0].cells[:-1] == alone.tables[0].rows[0].cells  # the last is the audit's
     assert {row.label for row in report.tables[-2].rows} == {"Mixer", "ViT"}
 
 
@@ -119,6 +119,29 @@ def test_the_difference_has_our_interval_alone(beside):
     assert cell.value == pytest.approx(0.832 - 0.823)
     assert cell.high - cell.low == pytest.approx(ours.high - ours.low)
     assert "Mixer: our Mixer in FCN, Table 5" in table.notes[0].text
+
+
+def test_the_audit_holds_printed_counts_against_our_modules(beside):
+    request, runs = beside
+    table = build(request, runs).tables[0]
+    assert table.columns[-1].id == "audit"
+    cells = {row.label: row.cells[-1] for row in table.rows}
+    # The made-up records count 61,706 parameters where 86 million are printed.
+    assert cells["our Mixer"].value == pytest.approx(86e6 / 61_706)
+    (note,) = [note.text for note in table.notes if note.mark in cells["our Mixer"].notes]
+    assert note == "FCN, Table 5 prints 86,000,000 parameters; our module has 61,706"
+    assert (cells["our gMLP"].value, cells["our gMLP"].state) == (None, "")
+    alone = [entry.model_copy(update={"published": None}) for entry in request.entries]
+    table = build(request.model_copy(update={"entries": alone}), runs).tables[0]
+    assert {r.label: r.cells[-1].state for r in table.rows}["our Mixer"] == "doubtful"
+
+
+def test_without_a_doubt_there_is_no_audit(make):
+    row = Published(label="x", cite="c", cells={"parameters": printed.read("61.7", 1e3)})
+    request, runs = make.study({"a": [0.9]})
+    entries = [Entry(label="a", model="m", published="x")]
+    request = request.model_copy(update={"entries": entries, "published": [row]})
+    assert build(request, runs).tables[0].columns[-1].id == "parameters"
 
 
 def test_pages_mark_what_is_published_and_print_it_as_it_was(beside):
