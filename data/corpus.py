@@ -12,6 +12,7 @@ from torch import Tensor
 from data import cache, examples, rows, split, texts, tokenisers
 from data.batch import Batch
 from data.dataset import DataSet
+from data.errors import DataError
 from data.masking import Masking
 from data.text import TextData
 from data.texts import TextLoader
@@ -151,7 +152,10 @@ def _packed(
 ) -> None:
     """[CLS] as many tokens as fit [SEP], across the borders of texts; only the last is shorter."""
     first, last = (tokenizer.token_to_id(t) for t in (tokenisers.CLS, tokenisers.SEP))
-    stream = np.concatenate(list(encoded))
+    pieces = list(encoded)
+    if not pieces:
+        raise DataError(f"the {name} split has no text")
+    stream = np.concatenate(pieces)
     chunks = [stream[i : i + length - 2] for i in range(0, len(stream), length - 2)]
     tokens = [np.concatenate([[first], chunk, [last]]).astype(np.int32) for chunk in chunks]
     second = np.array([len(text) for text in tokens], dtype=np.int32)
@@ -170,6 +174,8 @@ def _pairs(
     half = (length - 3) // 2
     cut = [[text[i : i + half] for i in range(0, len(text), half)] for text in encoded]
     cut = [segments for segments in cut if len(segments) > 1]
+    if not cut:
+        raise DataError(f"the {name} split has no text of more than {half} tokens to make pairs of")
     draw = np.random.Generator(np.random.PCG64(0))
     tokens, second, labels = [], [], []
     for number, segments in enumerate(cut):

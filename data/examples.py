@@ -25,13 +25,12 @@ class Example(NamedTuple):
     picture: str = ""
 
 
-def by_class(labels: np.ndarray, classes: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield classes, all or some, and their first few rows."""
-    shown = range(classes) if classes <= CLASSES else np.arange(CLASSES) * classes // CLASSES
-    for label in shown:
-        rows = np.flatnonzero(labels == label)[:EACH]
-        if len(rows):
-            yield int(label), rows
+def by_class(labels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the classes that there are, all or some, and their first few rows."""
+    there = np.unique(labels)
+    count = min(CLASSES, len(there))
+    for label in there[np.arange(count) * len(there) // count]:
+        yield int(label), np.flatnonzero(labels == label)[:EACH]
 
 
 def picture(images: Sequence[np.ndarray]) -> str:

@@ -102,7 +102,7 @@ class ImageData(pl.LightningDataModule):
                 names[label] if label < len(names) else f"class {label}",
                 picture=examples.picture([self.pixels("train", int(row)) for row in found]),
             )
-            for label, found in examples.by_class(self._train_labels(), self.entry.classes)
+            for label, found in examples.by_class(self._train_labels())
         ]
 
     def pixels(self, split: str, row: int) -> np.ndarray:
@@ -278,11 +278,15 @@ def _decode(
         source.column(entry.columns[0]),
         channels=entry.channels,
         size=entry.image_size,
-        wanted=goal.keys(),
+        wanted=frozenset(goal),
     )
     for row, image in decoded:
-        pixels, place = goal[row]
+        pixels, place = goal.pop(row)
         pixels[place] = image
+    if goal:
+        raise DataError(
+            f"{source.where}: {len(labels)} labels, but no image from row {min(goal)} on"
+        )
 
 
 def _relabel(draft: cache.Draft, entry: DataSet, found: Mapping[str, rows.Rows]) -> None:

@@ -3,7 +3,34 @@
 from data.dataset import DataSet
 
 _IMAGENET = "Russakovsky et al., 2015, doi:10.1007/s11263-015-0816-y"
+#: As public projects that pin it name it.
+_IMAGENET_REVISION = "49e2ee26f3810fb5a7536bbf732a7b07389a47b5"
 _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+_CLOTHES = (
+    "T - shirt / top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+_THINGS = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 
 
 def _carved(count: int) -> str:
@@ -51,6 +78,7 @@ DATA_SETS = (
         title="Fashion-MNIST",
         kind="image",
         classes=10,
+        labels=_CLOTHES,
         channels=1,
         image_size=28,
         metrics=("accuracy",),
@@ -58,6 +86,7 @@ DATA_SETS = (
         policy=_carved(5_000),
         source="hub",
         repository="zalando-datasets/fashion_mnist",
+        revision="531be5e2ccc9dba0c201ad3ae567a4f3d16ecdd2",
         files={"train": "fashion_mnist/train-*.parquet", "test": "fashion_mnist/test-*.parquet"},
         columns=("image",),
         download_bytes=36_106_894,
@@ -69,6 +98,7 @@ DATA_SETS = (
         title="CIFAR-10",
         kind="image",
         classes=10,
+        labels=_THINGS,
         channels=3,
         image_size=32,
         metrics=("accuracy",),
@@ -95,6 +125,7 @@ DATA_SETS = (
         policy=_carved(5_000),
         source="hub",
         repository="uoft-cs/cifar100",
+        revision="aadb3af77e9048adbea6b47c21a81e47dd092ae5",
         files={"train": "cifar100/train-*.parquet", "test": "cifar100/test-*.parquet"},
         columns=("img",),
         label="fine_label",
@@ -155,6 +186,7 @@ DATA_SETS = (
         policy="official validation is the test; 10,000 of train for validation, by class, seed 0",
         source="hub, after accepting its terms",
         repository="ILSVRC/imagenet-1k",
+        revision=_IMAGENET_REVISION,
         files={"train": "data/train-*.parquet", "test": "data/validation-*.parquet"},
         columns=("image",),
         mean=_IMAGENET_MEAN,
@@ -176,6 +208,7 @@ DATA_SETS = (
         "images without any are not counted",
         source="hub, after accepting its terms; ReaL labels from google-research",
         repository="ILSVRC/imagenet-1k",
+        revision=_IMAGENET_REVISION,
         files={"train": "data/train-*.parquet", "test": "data/validation-*.parquet"},
         columns=("image",),
         relabelled="google-research/reassessed-imagenet/real.json",
@@ -196,13 +229,11 @@ DATA_SETS = (
         splits={"train": 11_007_973, "val": 52_250, "test": 522_500},
         policy="official validation is the test; 52,250 of train for validation, by class, seed 0",
         source="hub, after accepting its terms",
-        repository="timm/imagenet-w21-p-wds",
-        files={"train": "imagenet_w21_p-train-*.tar", "test": "imagenet_w21_p-validation-*.tar"},
-        columns=("jpg",),
-        label="cls",
+        repository="timm/imagenet-w21-p",
+        files={"train": "data/train-*.parquet", "test": "data/validation-*.parquet"},
+        columns=("image",),
         mean=_IMAGENET_MEAN,
         std=_IMAGENET_STD,
-        download_bytes=1_200_000_000_000,
         licence="ImageNet terms, research only",
         citation="Ridnik et al., 2021, arXiv:2104.10972",
     ),

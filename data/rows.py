@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,32 +109,45 @@ class Parquet(Rows):
 
 
 class Shards(Rows):
-    """WebDataset's tar files: `KEY.jpg` beside `KEY.cls`."""
+    """WebDataset's tar files: `KEY.jpg` (or another image) beside `KEY.cls`."""
 
     def labels(self, column: str) -> np.ndarray:
         """The integers in the members of this extension."""
-        found = [int(data) for data in self._members({f".{column}"})]
+        found = []
+        for row, (key, data) in enumerate(self._members({f".{column}"})):
+            if not data.strip().isdigit():
+                raise DataError(f"{self.where}, row {row}: {key}.{column} holds {data[:20]!r}")
+            found.append(int(data))
         return np.array(found, dtype=np.int64)
 
     def column(self, name: str) -> Iterator[list[Any]]:
-        """The images in pieces, in the order of the labels."""
+        """The images in pieces, each that of the label in its place."""
         del name  # whichever extension the images have
         piece: list[Encoded] = []
-        for data in self._members(_IMAGES):
-            piece.append(Encoded(data, ""))
+        pairs = zip_longest(self._members(_IMAGES), self._members({".cls"}), fillvalue=("", b""))
+        for row, ((key, data), (labelled, _)) in enumerate(pairs):
+            if key != labelled:
+                raise DataError(
+                    f"{self.where}, row {row}: the image is {key or 'missing'!r}, "
+                    f"the label that of {labelled or 'none'!r}"
+                )
+            piece.append(Encoded(data, key))
             if len(piece) == _PIECE:
                 yield piece
                 piece = []
         yield piece
 
-    def _members(self, suffixes: set[str]) -> Iterator[bytes]:
+    def _members(self, suffixes: set[str]) -> Iterator[tuple[str, bytes]]:
         for path in self.files:
             try:
+                _check_end(path)
                 with tarfile.open(path) as file:
                     for member in file:
-                        content = file.extractfile(member)
-                        if content and Path(member.name).suffix.lower() in suffixes:
-                            yield content.read()
+                        name = Path(member.name)
+                        if name.suffix.lower() in suffixes and (
+                            content := file.extractfile(member)
+                        ):
+                            yield str(name.with_suffix("")), content.read()
             except (tarfile.TarError, OSError, ValueError) as error:
                 raise DataError(_damaged(self.where, path, error)) from None
 
@@ -147,13 +161,24 @@ class Lines(Rows):
             opened = gzip.open if path.suffix == ".gz" else open
             try:
                 with opened(path, "rt", encoding="utf-8") as file:
-                    if ".json" in path.suffixes:
-                        yield [json.loads(line)[name] for line in file]
+                    if ".json" in path.suffixes or ".jsonl" in path.suffixes:
+                        yield [self._value(path, row, line, name) for row, line in enumerate(file)]
                     else:
                         paragraphs = re.split(r"\n\s*\n", file.read())
                         yield [text.strip() for text in paragraphs if text.strip()]
-            except (OSError, EOFError, ValueError, KeyError) as error:
+            except (OSError, EOFError, UnicodeDecodeError) as error:
                 raise DataError(_damaged(self.where, path, error)) from None
+
+    def _value(self, path: Path, row: int, line: str, name: str) -> str:
+        try:
+            value = json.loads(line).get(name)
+        except (ValueError, AttributeError):
+            raise DataError(
+                f"{self.where}, row {row} of {path.name}: no JSON object: {line.strip()[:40]!r}"
+            ) from None
+        if not isinstance(value, str):
+            raise DataError(f"{self.where}, row {row} of {path.name}: no text in {name!r}")
+        return value
 
 
 @dataclass(frozen=True)
@@ -228,6 +253,17 @@ def kind_of(files: list[Path]) -> type[Rows]:
 def is_image(path: Path) -> bool:
     """Whether a file is an image by its name."""
     return path.suffix.lower() in _IMAGES
+
+
+def _check_end(path: Path) -> None:
+    """Raise a ReadError where a tar file doesn't end as it must, in two blocks of zeros.
+
+    Cut between two members it would only seem to be shorter.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 1024))
+        if any(file.read()):
+            raise tarfile.ReadError("it ends too soon")
 
 
 def _damaged(where: str, path: Path, error: Exception) -> str:

@@ -99,7 +99,7 @@ def _carved(entry: DataSet, labels: dict[str, np.ndarray], *, sample: bool) -> d
         return dict.fromkeys(missing, there // 10)
     promised = sum(entry.splits[split] for split in ("train", *missing))
     scale = min(1.0, there / promised) if sample else 1.0
-    sizes = {split: round(entry.splits[split] * scale) for split in missing}
+    sizes = {split: max(1, round(entry.splits[split] * scale)) for split in missing}
     if sum(sizes.values()) >= there:
         raise DataError(f"{entry.name}/train: {there:,} examples, not {promised:,}")
     return sizes

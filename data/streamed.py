@@ -258,9 +258,8 @@ def _table(source: rows.Rows) -> Any:
     """The split as `datasets` maps it, its images left as bytes."""
     if isinstance(source, rows.Folders):
         return Files(source.files)
-    kind = "parquet" if isinstance(source, rows.Parquet) else "webdataset"
     files = [str(path) for path in source.files]
-    found = datasets.load_dataset(kind, data_files={"rows": files}, split="rows")
+    found = datasets.load_dataset("parquet", data_files={"rows": files}, split="rows")
     for name, feature in found.features.items():
         if isinstance(feature, datasets.Image):
             found = found.cast_column(name, datasets.Image(decode=False))

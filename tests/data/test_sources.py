@@ -209,12 +209,6 @@ def test_every_entry_is_plain_and_whole(name: str) -> None:
         assert len(entry.labels) == entry.classes
 
 
-def test_vtab_has_its_nineteen_tasks() -> None:
-    tasks = [entry for name, entry in entries().items() if name.startswith("vtab-")]
-    assert len(tasks) == 19
-    assert {(task.splits["train"], task.splits["val"]) for task in tasks} == {(800, 200)}
-
-
 def test_the_catalogue_is_light() -> None:
     code = (
         "import sys, data.catalogue as c; c.entries();"
