@@ -6,13 +6,14 @@ that yields each breach in words. Pure: it sees the plan, and through it the rec
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from bench.plan import Plan, PlannedRun
 from bench.record import SCHEMA_VERSION, Record
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,22 @@ class Rule:
     breaches: Callable[[Plan], Iterator[str]]
 
 
-def check(plan: Plan) -> list[tuple[Rule, list[str]]]:
+@dataclass(frozen=True)
+class Printed:
+    """The printed figure that an entry is held against, in the record's units."""
+
+    entry: str
+    dataset: str
+    metric: str
+    value: float
+    higher_is_better: bool
+    cite: str
+
+
+def check(plan: Plan, printed: Sequence[Printed] = ()) -> list[tuple[Rule, list[str]]]:
     """Every rule with its breaches, none where it is kept."""
-    return [(rule, list(rule.breaches(plan))) for rule in RULES]
+    rules = [*RULES, plausible(printed)]
+    return [(rule, list(rule.breaches(plan))) for rule in rules]
 
 
 def _records(plan: Plan) -> Iterator[tuple[PlannedRun, Record]]:
@@ -137,6 +151,39 @@ def _revisions(plan: Plan) -> Iterator[str]:
         yield "some runs were made with uncommitted changes in the source"
     if len({revision for revision, _ in revisions}) > 1:
         yield f"the runs come from {len(revisions)} revisions of the source"
+
+
+#: Better than print is a finding; so much better is, until shown otherwise, a leak or a mistake:
+#: an error less than half the printed one and two points below it, or a loss below three quarters.
+OF_ERROR, OF_POINTS, OF_LOSS = 0.5, 0.02, 0.75
+
+
+def plausible(printed: Sequence[Printed]) -> Rule:
+    """The rule that no mean leaves print behind by an implausible margin."""
+
+    def breaches(plan: Plan) -> Iterator[str]:
+        for figure in printed:
+            values = [
+                record.metrics[figure.metric]
+                for planned, record in _records(plan)
+                if planned.state == "done" and figure.metric in record.metrics
+                if (planned.run.entry, planned.run.dataset) == (figure.entry, figure.dataset)
+            ]
+            if values and _beyond(fmean(values), figure):
+                yield (
+                    f"{figure.entry} on {figure.dataset}: mean {figure.metric} {fmean(values):.4g},"
+                    f" where {figure.cite} prints {figure.value:.4g}"
+                )
+
+    demands = "no result is better than print by an implausible margin"
+    return Rule("plausible", 2, demands, breaches)
+
+
+def _beyond(mean: float, figure: Printed) -> bool:
+    if not figure.higher_is_better:
+        return mean < OF_LOSS * figure.value
+    smaller = (1 - mean) < OF_ERROR * (1 - figure.value)
+    return smaller and mean - figure.value > OF_POINTS
 
 
 RULES = (

@@ -19,8 +19,10 @@ from bench.cli.options import (
 from bench.errors import UserError
 
 if TYPE_CHECKING:
+    from bench.check import Printed
     from bench.record import Environment, Record
     from bench.store import Store
+    from bench.study import Study
 
 BROKEN = 3
 
@@ -36,7 +38,7 @@ def check_command(
     study, opened = open_study(name, scale, settings, store)
     from bench.check import RULES_VERSION, check
 
-    results = check(make_plan(study, opened))
+    results = check(make_plan(study, opened), _printed(study))
     broken = sum(bool(breaches) for _, breaches in results)
     if output is Format.JSON:
         echo_json(
@@ -63,6 +65,33 @@ def check_command(
     verdict = f"{broken} of {len(results)} rules are broken" if broken else "all rules are kept"
     console.print(f"\n{study.name} ({study.scale}), rules {RULES_VERSION}: {verdict}")
     return BROKEN if broken else 0
+
+
+def _printed(study: "Study") -> "list[Printed]":
+    """What is printed of each entry: in the row it reproduces, else the best in the column."""
+    import data.catalogue
+    from bench.check import Printed
+    from bench.cli import reporting
+    from reports.table import PERCENT
+
+    rows = reporting.published(study)
+    found = []
+    for name, dataset in study.datasets().items():
+        for metric in dataset.metrics:
+            higher = data.catalogue.HIGHER_IS_BETTER.get(metric, True)
+            scale = 100.0 if metric in PERCENT else 1.0
+            here = [
+                (cell.value / scale, row)
+                for row in rows
+                if (cell := row.cells.get(f"{name}/{metric}")) and cell.value is not None
+            ]
+            for label, entry in study.entries.items():
+                own = [pair for pair in here if pair[1].label == entry.published]
+                if known := own or here:
+                    best = max if higher else min
+                    value, row = best(known, key=lambda pair: pair[0])
+                    found.append(Printed(label, name, metric, value, higher, row.cite))
+    return found
 
 
 def reproduce_command(

@@ -94,6 +94,43 @@ def test_each_breach_is_found_by_its_rule(page, change: Any, rules: set[str], sa
     assert any(says in breach for breaches in found.values() for breach in breaches)
 
 
+@pytest.mark.parametrize(
+    ("printed", "mean", "higher", "beyond"),
+    [
+        (0.48, 0.50, True, False),
+        (0.48, 0.73, True, False),
+        (0.48, 0.75, True, True),  # an error of 0.25 where 0.52 is printed
+        (0.99, 0.999, True, False),  # a tenth of the error, but less than two points
+        (0.95, 0.985, True, True),
+        (4.0, 3.1, False, False),
+        (4.0, 2.9, False, True),
+    ],
+)
+def test_a_mean_far_beyond_print_is_implausible(printed, mean, higher, beyond) -> None:
+    figure = check.Printed("A", "digits", "accuracy", printed, higher, "FCN, Table 5")
+    assert check._beyond(mean, figure) is beyond
+
+
+def test_the_entry_that_leaves_print_behind_is_named(page) -> None:
+    # All means are 0.5; taken for a loss, that is well below what is printed of A.
+    figures = [
+        check.Printed("A", "digits", "accuracy", 0.9, False, "FCN, Table 5"),
+        check.Printed("B", "digits", "accuracy", 0.6, False, "FCN, Table 5"),
+        check.Printed("A", "pets", "accuracy", 0.9, False, "FCN, Table 5"),
+    ]
+    found = {rule.name: breaches for rule, breaches in check.check(made(page), figures)}
+    assert found["plausible"] == ["A on digits: mean accuracy 0.5, where FCN, Table 5 prints 0.9"]
+
+
+def test_an_entry_is_held_against_its_own_row_or_the_best_printed_one(page) -> None:
+    from bench.cli.check import _printed
+
+    text = PAGE.replace("B: {model: lenet}", "B: {model: lenet, published: our gMLP}")
+    text += "published: {vision-from-scratch: {cifar10_top1: digits/accuracy}}\n"
+    found = {p.entry: p.value for p in _printed(load(page(text)))}
+    assert found == {"A": pytest.approx(0.986), "B": pytest.approx(0.802)}
+
+
 def test_every_rule_can_be_broken() -> None:
     assert {rule.name for rule in check.RULES} == set().union(*(rules for _, rules, _ in BREACHES))
 
