@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bench.spec import RunSpec
+from bench.spec import Recipe, RunSpec
 
 Device = Literal["auto", "cpu", "cuda"]
 Strategy = Literal["ddp", "fsdp"]
 
 #: Exit code of a worker that found its attempt taken by somebody else (BSD's EX_TEMPFAIL).
 TAKEN = 75
-#: Exit code of a worker that left a checkpoint and no record, as it was asked to.
+#: Exit code of a worker that was asked to stop: it left a checkpoint, where it had begun to train,
+#: and no record.
 STOPPED = 76
 #: Exit code of a worker that could not write to the store (BSD's EX_IOERR).
 UNWRITABLE = 74
@@ -53,3 +54,22 @@ def carry_out(order: Order) -> None:
     from bench import worker
 
     worker.main(order)
+
+
+def unfit(recipe: Recipe, *, device: str, devices: int, strategy: Strategy) -> str | None:
+    """Why a recipe can't be trained so, in one line; None where it can."""
+    parts = devices * recipe.accumulate
+    if recipe.batch_size < parts:
+        shared = f"{devices} devices" if devices > 1 else "one device"
+        return (
+            f"a batch of {recipe.batch_size} is too small for {shared} in "
+            f"{recipe.accumulate} part{'s' if recipe.accumulate > 1 else ''} each: "
+            f"batch_size must be {parts} at least"
+        )
+    if device == "cpu" and recipe.precision == "fp16":
+        return "precision fp16 needs a GPU; a CPU trains in fp32 or bf16"
+    if device == "cpu" and strategy == "fsdp":
+        return "strategy fsdp needs GPUs; a CPU has ddp"
+    if strategy == "fsdp" and recipe.precision == "fp16":
+        return "strategy fsdp is for fp32 and bf16, not fp16"
+    return None

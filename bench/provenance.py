@@ -54,8 +54,10 @@ def of(order: Order, *, device: str, environment: str | None) -> Provenance:
         git_dirty=dirty,
         host=socket.gethostname(),
         device=device,
-        devices=1,
+        devices=order.devices,
         threads=order.threads,
+        strategy=order.strategy if order.devices > 1 else None,
+        compiled=order.compile,
     )
 
 

@@ -98,6 +98,8 @@ class Provenance(_Frozen):
     device: str
     devices: int
     threads: int
+    strategy: Annotated[str | None, Field(description="of several devices")] = None
+    compiled: bool = False
 
 
 class Record(_Frozen):
@@ -124,6 +126,9 @@ class Record(_Frozen):
     data: DataFacts | None = None
     provenance: Provenance
     failure: Failure | None = None
+    resumed_from: Annotated[
+        list[int], Field(description="attempts whose checkpoints it went on from; cost adds up")
+    ] = []
 
 
 class Environment(_Frozen):

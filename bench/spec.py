@@ -61,6 +61,7 @@ class Recipe(Settings):
         float, Field(ge=0, lt=1, description="decay a step of the averaged weights; 0 for none")
     ] = 0.0
     freeze: Annotated[bool, Field(description="train the head alone: a linear probe")] = False
+    accumulate: Annotated[int, Field(ge=1, description="parts of a batch, one step")] = 1
 
 
 class ModelSpec(Settings):

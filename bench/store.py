@@ -3,8 +3,10 @@
     runs/<key>.<attempt>/     one attempt at a run, visible only once it is locked
         spec.json             what is to be run
         lock                  locked (flock) by whoever runs it, for as long as it lives
-        log.txt               what the run printed
-        curve.jsonl           one line an epoch, while it runs
+        log.txt               what the run printed; log-1.txt what its rank 1 did
+        curve.jsonl           one line an epoch, while it runs; first those it goes on from
+        checkpoints/          where its training stands; gone once a record is there
+        failure-1.json        why rank 1 failed, for rank 0 to put into the record
         predictions.npz       per-example results on the test split
         request               what somebody outside asks of it: `prune` or `stop`
         record.json           written last, beside and renamed; with a checksum
@@ -138,6 +140,14 @@ class Store:
     def request(self, folder: Path, what: Request) -> None:
         """Ask a running attempt to end: at once with a record, or with a checkpoint for later."""
         write_atomically(folder / "request", what.encode())
+
+    def requested(self, folder: Path) -> Request | None:
+        """What has been asked of an attempt."""
+        try:
+            text = (folder / "request").read_text(encoding="ascii")
+        except FileNotFoundError:
+            return None
+        return "prune" if text == "prune" else "stop"
 
     def set_aside(self, attempt: Attempt) -> Path:
         """Rename a damaged record, so that it is kept but never read again."""

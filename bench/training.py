@@ -5,17 +5,24 @@ import math
 import random
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
+import torch.distributed as dist
+from pytorch_lightning.plugins.precision import MixedPrecision
 from pytorch_lightning.utilities import disable_possible_user_warnings
 
 from bench import fitting
+from bench.checkpoint import State
+from bench.conductor import Conductor, Control, Loader, Pruned
+from bench.order import Strategy, unfit
+from bench.ranks import ALONE, Environment, Rank
 from bench.record import DataFacts, Epoch
 from bench.sources import dataset_of, task_module
 from bench.spec import WEIGHTS, Recipe, RunSpec, Scalar
@@ -25,13 +32,11 @@ from data.errors import DataError
 from data.examples import Example
 from models import registry
 from models.tasks.optimisation import Optimisation
+from models.tasks.synchronised import synchronised
 from models.tasks.task import Task
 
-_PRECISION: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
-    "fp32": "32-true",
-    "bf16": "bf16-mixed",
-    "fp16": "16-mixed",
-}
+#: What stands in a checkpoint where nothing has gone before.
+_BEFORE: State = {"curve": [], "validation_s": 0.0, "train_s": 0.0, "total_s": 0.0, "attempts": []}
 
 
 class Diverged(ArithmeticError):
@@ -61,11 +66,24 @@ class DataModule(Protocol):
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""
 
+    def train_dataloader(self) -> Loader:
+        """This rank's training batches."""
+
+    def val_dataloader(self) -> Any:
+        """This rank's validation batches."""
+
+    def test_dataloader(self) -> Any:
+        """This rank's batches of each test split."""
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training and the one test left, before it becomes a record."""
+    """What training and the one test left, before it becomes a record.
 
+    A pruned run and a trial have no metrics. The seconds are of all attempts that it went on from.
+    """
+
+    pruned: bool
     metrics: dict[str, float]
     scored: int
     predictions: dict[str, np.ndarray]
@@ -75,6 +93,24 @@ class Outcome:
     trainable_parameters: int
     train_s: float
     train_examples_per_s: float
+    resumed_from: list[int]
+    earlier_s: float  # of those attempts, as far as this one goes on from them
+
+
+class _Resumed(NamedTuple):
+    """An earlier attempt, and where it stood."""
+
+    attempt: int
+    state: State
+
+
+class Mixed(MixedPrecision):
+    """Mixed precision in the forward pass alone: a call takes several steps, backward and all."""
+
+    @contextmanager
+    def train_step_context(self) -> Generator[None, None, None]:
+        """Nothing: the task enters the context itself."""
+        yield
 
 
 @dataclass
@@ -99,7 +135,7 @@ class Reporter(pl.Callback):
         results = pl_module.epoch_results()
         epoch = Epoch(
             epoch=trainer.current_epoch + 1,
-            step=trainer.global_step,
+            step=pl_module.step,
             train_loss=results.pop("train_loss"),
             val_loss=results.pop("val_loss"),
             metrics=results,
@@ -116,24 +152,66 @@ def train(
     device: str,
     tell: Callable[[Epoch], None],
     loaded: Callable[[DataModule], None] = lambda data: None,
+    rank: Rank = ALONE,
+    strategy: Strategy = "ddp",
+    compiled: bool = False,
+    control: Control | None = None,
 ) -> Outcome:
-    """Train as the spec says, then score the test split once; `loaded` is shown the data."""
+    """Train as the spec says, then score the test split once, unless the run is a trial.
+
+    `loaded` is shown the data. Several ranks, which have met, each call this and get the same.
+    """
+    control = control or Control()
+    if problem := unfit(spec.recipe, device=device, devices=rank.world, strategy=strategy):
+        raise ValueError(problem)
     _quieten()
     seed_everything(spec.seed)
-    data = load(spec)
+    data = load(spec, rank)
     loaded(data)
     model = registry.create(spec.model.name, **data.facts(), **_arguments(spec))
+    counts = [(p.numel(), p.requires_grad) for p in model.parameters()]
+    if rank.world > 1:
+        model = synchronised(model, device)
+        # Each rank drops out something else.
+        seed_everything((spec.seed + rank.index * 1_000_003) % 2**32)
+    if compiled:
+        model.compile()
     task = make_task(model, data.entry, spec.recipe)
-    reporter = Reporter(tell)
+    loader = data.train_dataloader()
+    task.total_steps = spec.recipe.epochs * len(loader)
+    resumed = _resumed(control, rank)
+    earlier = resumed.state if resumed else _BEFORE
+    reporter = Reporter(
+        tell,
+        curve=[Epoch.model_validate_json(line) for line in earlier["curve"]],
+        validation_s=earlier["validation_s"],
+    )
+    for epoch in reporter.curve:
+        tell(epoch)
+    started = time.perf_counter() - earlier["train_s"]
+    attempts = [*earlier["attempts"], *([resumed.attempt] if resumed else [])]
+
+    def extra() -> dict[str, Any]:
+        now = time.perf_counter()
+        return {
+            "curve": [epoch.model_dump_json() for epoch in reporter.curve],
+            "validation_s": reporter.validation_s,
+            "train_s": now - started,
+            "total_s": now - control.started + earlier["total_s"],
+            "attempts": attempts,
+        }
+
+    conductor = Conductor(loader, control, extra, state=resumed.state if resumed else None)
     trainer = pl.Trainer(
         accelerator="gpu" if device == "cuda" else device,
-        devices=1,
+        devices=rank.world // rank.nodes,
+        num_nodes=rank.nodes,
+        strategy=_strategy(rank, strategy),
+        plugins=_plugins(rank, spec.recipe, device),
         max_epochs=spec.recipe.epochs,
-        precision=_PRECISION[spec.recipe.precision],
-        gradient_clip_val=spec.recipe.clip_norm,
         # Ops without a deterministic form are rare and worth a warning, not a failure.
         deterministic="warn",
-        callbacks=[reporter],
+        callbacks=[reporter, conductor],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -141,20 +219,28 @@ def train(
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
     )
-    started = time.perf_counter()
-    trainer.fit(task, datamodule=data)  # type: ignore[arg-type]
+    pruned = False
+    try:
+        trainer.fit(task, conductor.bites(task), data.val_dataloader())
+    except Pruned:
+        pruned = True
     train_s = time.perf_counter() - started
-    trainer.test(task, datamodule=data, verbose=False)  # type: ignore[arg-type]
-    metrics, predictions = task.test_results()
-    for name in task.tests:
-        prefix = "" if name == task.tests[0] else f"{name}_"
-        check_scored(predictions[f"{prefix}index"], data.sizes[name])
-    tested = sum(data.sizes[name] for name in task.tests)
-    seen = trainer.global_step * spec.recipe.batch_size
+    metrics: dict[str, float] = {}
+    found: dict[str, torch.Tensor] = {}
+    tested = 0
+    if spec.tested and not pruned:
+        trainer.test(task, data.test_dataloader(), verbose=False)
+        metrics, found = task.test_results()
+        for name in task.tests:
+            prefix = "" if name == task.tests[0] else f"{name}_"
+            check_scored(found[f"{prefix}index"], data.sizes[name])
+            tested += data.sizes[name]
+    seen = task.step * min(spec.recipe.batch_size, data.sizes["train"])
     return Outcome(
+        pruned=pruned,
         metrics=metrics,
         scored=tested,
-        predictions={name: value.cpu().numpy() for name, value in predictions.items()},
+        predictions={name: value.cpu().numpy() for name, value in found.items()},
         curve=reporter.curve,
         data=DataFacts(
             fingerprint=data.fingerprint,
@@ -162,10 +248,12 @@ def train(
             val=data.sizes["val"],
             test=tested,
         ),
-        parameters=sum(p.numel() for p in model.parameters()),
-        trainable_parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        parameters=sum(count for count, _ in counts),
+        trainable_parameters=sum(count for count, trained in counts if trained),
         train_s=train_s,
         train_examples_per_s=seen / (train_s - reporter.validation_s),
+        resumed_from=attempts,
+        earlier_s=earlier["total_s"],
     )
 
 
@@ -191,7 +279,7 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def load(spec: RunSpec) -> DataModule:
+def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
     """Load the data of a run with the module that its kind of data set has."""
     try:
         entry = dataset_of(spec.data)
@@ -203,6 +291,8 @@ def load(spec: RunSpec) -> DataModule:
             recipe=spec.recipe.model_dump(),
             batch_size=spec.recipe.batch_size,
             seed=spec.seed,
+            rank=rank.index,
+            world_size=rank.world,
             sample=spec.data.sample,
         )
         data.setup()
@@ -235,6 +325,33 @@ def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
         tests=entry.tests,
     )
     return task
+
+
+def _strategy(rank: Rank, strategy: Strategy) -> str | pl.strategies.Strategy:
+    """Lightning's strategy for so many ranks."""
+    if rank.world == 1:
+        return "auto"
+    # Buffers are equal on all ranks as it is, and sending them would need as many batches of
+    # validation on each.
+    return pl.strategies.DDPStrategy(forward_sync_buffers=False)
+
+
+def _plugins(rank: Rank, recipe: Recipe, device: str) -> list[Any]:
+    """What tells Lightning of the ranks and the precision."""
+    plugins: list[Any] = [Environment(rank)]
+    if recipe.precision != "fp32":
+        plugins.append(Mixed("bf16-mixed" if recipe.precision == "bf16" else "16-mixed", device))
+    return plugins
+
+
+def _resumed(control: Control, rank: Rank) -> "_Resumed | None":
+    """Where an earlier attempt stood, as rank 0 finds it."""
+    if control.checkpoints is None:
+        return None
+    found = [control.checkpoints.newest() if rank.first else None]
+    if rank.world > 1:
+        dist.broadcast_object_list(found)
+    return found[0] and _Resumed(*found[0])
 
 
 def _quieten() -> None:

@@ -14,6 +14,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import connection, parent_process
 from pathlib import Path
@@ -23,29 +26,44 @@ import numpy as np
 import torch
 
 from bench import provenance
-from bench.order import TAKEN, UNWRITABLE, Order
+from bench.checkpoint import Checkpoints
+from bench.conductor import Control, Interrupt, Stopped
+from bench.order import STOPPED, TAKEN, UNWRITABLE, Device, Order
 from bench.provenance import now
+from bench.ranks import PATIENCE_S, Rank, Siblings, lost_the_others, most, report, reported
 from bench.record import Cost, Epoch, Example, Examples, Failure, FailureClass, Record
 from bench.store import Store, Taken, write_atomically
 from bench.training import DataModule, DataProblem, Diverged, Outcome, train
 from models import registry
 
 
-def main(order: Order) -> None:
-    """Run one spec from claim to record; never raises for what goes wrong inside the run."""
+def main(order: Order, rank: Rank | None = None) -> None:
+    """Run one spec from claim to record; never raises for what goes wrong inside the run.
+
+    Without a `rank` this process is the whole run, on this host, and starts the other ranks of an
+    order for several devices itself. A launcher that starts all of them calls this in each, with
+    `Rank.of_slurm()` for one, and sees to it that they end when one of them ends badly.
+
+    The process exits with 0 where there is a record, whatever it says, and with TAKEN, UNWRITABLE
+    or STOPPED where there is none; with 1 where a rank other than the first failed.
+    """
+    started = time.perf_counter(), now()
     # The parent alone answers Ctrl-C, and tells its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupt = Interrupt()
+    interrupt.install()
     _die_with_parent()
     _pin_threads(order.threads)
     if order.gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(order.gpus)
-    started = time.perf_counter(), now()
-    store = Store(order.store)
+    device = resolve(order.device)
     try:
-        with store.claim(order.spec, order.attempt) as folder:
-            _redirect_output(folder / "log.txt")
-            record = _run(order, store, folder, *started)
-            store.write_record(folder, record)
+        if rank is not None and not rank.first:
+            _follow(order, rank, device, interrupt)
+        else:
+            _lead(order, rank, device, interrupt, *started)
+    except Stopped:
+        sys.exit(STOPPED)
     except Taken:
         sys.exit(TAKEN)
     except OSError as error:
@@ -54,42 +72,172 @@ def main(order: Order) -> None:
         sys.exit(UNWRITABLE)
 
 
-def _run(order: Order, store: Store, folder: Path, clock: float, started: str) -> Record:
-    _reset_peak_memory()
-    device: str = order.device
+def resolve(device: Device) -> str:
+    """The kind of device that an order means on this host."""
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    outcome, failure, predictions = None, None, None
-    with (folder / "curve.jsonl").open("a", encoding="utf-8") as stream:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
 
-        def tell(epoch: Epoch) -> None:
-            stream.write(epoch.model_dump_json() + "\n")
-            stream.flush()
 
+@dataclass
+class _Run:
+    """A claimed attempt, and all that its record needs to be written at any moment."""
+
+    order: Order
+    store: Store
+    folder: Path
+    device: str
+    clock: float
+    started: str
+    checkpoints: Checkpoints
+    # Held by whoever writes the record, and never released.
+    writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def finish(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int = 0) -> None:
+        """Write the record and delete the checkpoints, unless a retry may go on from them."""
+        self.writing.acquire()
+        record = self._record(outcome, failure, peak_bytes)
+        self.store.write_record(self.folder, record)
+        if failure is None or failure.kind != "infrastructure":
+            self.checkpoints.delete()
+
+    def log(self, rank: int = 0) -> Path:
+        """The log of a rank, as a failure names it."""
+        return (self.folder / log_name(rank)).relative_to(self.store.root)
+
+    def _record(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int) -> Record:
+        order, store = self.order, self.store
+        predictions = cost = None
+        if outcome is not None:
+            if outcome.predictions:
+                predictions = _save_predictions(self.folder / "predictions.npz", outcome)
+            total_s = time.perf_counter() - self.clock + outcome.earlier_s
+            cost = Cost(
+                parameters=outcome.parameters,
+                trainable_parameters=outcome.trainable_parameters,
+                train_s=outcome.train_s,
+                total_s=total_s,
+                device_h=total_s / 3600 * order.devices,
+                train_examples_per_s=outcome.train_examples_per_s,
+                peak_memory_bytes=peak_bytes,
+            )
+        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        environment = store.write_environment(provenance.environment(gpus))
+        pruned = outcome is not None and outcome.pruned
+        return Record(
+            key=order.spec.key,
+            attempt=order.attempt,
+            status="failed" if failure else "pruned" if pruned else "done",
+            spec=order.spec,
+            started=self.started,
+            ended=now(),
+            metrics=outcome.metrics if outcome else {},
+            scored=outcome.scored if outcome else 0,
+            curve=outcome.curve if outcome else [],
+            predictions=predictions,
+            cost=cost,
+            data=outcome.data if outcome else None,
+            provenance=provenance.of(order, device=self.device, environment=environment),
+            failure=failure,
+            resumed_from=outcome.resumed_from if outcome else [],
+        )
+
+
+def _lead(
+    order: Order, rank: Rank | None, device: str, interrupt: Interrupt, clock: float, started: str
+) -> None:
+    """Be the first rank, or the only one: claim the attempt, train, write the record."""
+    store = Store(order.store)
+    with store.claim(order.spec, order.attempt) as folder:
+        _redirect_output(folder / log_name(0))
+        checkpoints = Checkpoints(
+            folder / "checkpoints", made_with(order, device), _earlier(store, order)
+        )
+        run = _Run(order, store, folder, device, clock, started, checkpoints)
+        control = Control(
+            interrupt=interrupt,
+            request=partial(store.requested, folder),
+            checkpoints=checkpoints,
+            checkpoint_s=order.checkpoint_s,
+            started=clock,
+        )
+        siblings = None
+        if rank is None:
+            rank = Rank(world=order.devices)
+            siblings = Siblings(partial(main, order)) if rank.world > 1 else None
         try:
-            outcome = train(order.spec, device=device, tell=tell, loaded=partial(_show, store))
-            predictions = _save_predictions(folder / "predictions.npz", outcome)
+            outcome, peak_bytes = _train(order, rank, device, control, folder, siblings, run)
+        except Stopped:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the record's failure
             traceback.print_exc()
-            failure = describe(error, log=folder.relative_to(store.root) / "log.txt")
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    environment = store.write_environment(provenance.environment(gpus))
-    return Record(
-        key=order.spec.key,
-        attempt=order.attempt,
-        status="failed" if failure else "done",
-        spec=order.spec,
-        started=started,
-        ended=now(),
-        metrics=outcome.metrics if outcome else {},
-        scored=outcome.scored if outcome else 0,
-        curve=outcome.curve if outcome else [],
-        predictions=predictions,
-        cost=_cost(outcome, time.perf_counter() - clock, device) if outcome else None,
-        data=outcome.data if outcome else None,
-        provenance=provenance.of(order, device=device, environment=environment),
-        failure=failure,
+            run.finish(None, _cause(error, run, siblings))
+        else:
+            run.finish(outcome, None, peak_bytes)
+        finally:
+            if siblings is not None:
+                siblings.end()
+
+
+def _follow(order: Order, rank: Rank, device: str, interrupt: Interrupt) -> None:
+    """Be another rank: train along, and leave word of what goes wrong."""
+    store = Store(order.store)
+    folder = store.folder(order.spec.key, order.attempt)
+    control = Control(
+        interrupt=interrupt,
+        checkpoints=Checkpoints(folder / "checkpoints", {}),
+        checkpoint_s=order.checkpoint_s,
     )
+    try:
+        _train(order, rank, device, control, folder)
+    except Stopped:
+        raise
+    except Exception as error:  # noqa: BLE001 - rank 0 puts it into the record
+        traceback.print_exc()
+        if not lost_the_others(error):
+            log = (folder / log_name(rank.index)).relative_to(store.root)
+            failure = describe(error, log)
+            message = f"rank {rank.index}: {failure.message}"
+            report(folder, rank, failure.model_copy(update={"message": message}))
+        sys.exit(1)
+
+
+def _train(
+    order: Order,
+    rank: Rank,
+    device: str,
+    control: Control,
+    folder: Path,
+    siblings: Siblings | None = None,
+    run: "_Run | None" = None,
+) -> tuple[Outcome, int]:
+    """Train together with the other ranks; the outcome, and the most memory that a rank took."""
+    _reset_peak_memory()
+
+    def start(first: Rank) -> None:
+        assert siblings is not None
+        assert run is not None
+        siblings.start(first)
+        siblings.watch(partial(_give_up, run, siblings))
+
+    with rank.group(device, start if siblings else None):
+        if not rank.first:
+            _redirect_output(folder / log_name(rank.index))
+        with _curve(folder, rank) as tell:
+            outcome = train(
+                order.spec,
+                device=device,
+                tell=tell,
+                loaded=partial(_show, Store(order.store)) if rank.first else lambda data: None,
+                rank=rank,
+                strategy=order.strategy,
+                compiled=order.compile,
+                control=control,
+            )
+        peak_bytes = most(_peak_memory(device), rank)
+    if siblings is not None:
+        siblings.parted = True
+    return outcome, peak_bytes
 
 
 def _show(store: Store, data: DataModule) -> None:
@@ -103,16 +251,76 @@ def _show(store: Store, data: DataModule) -> None:
     )
 
 
-def _cost(outcome: Outcome, total_s: float, device: str) -> Cost:
-    return Cost(
-        parameters=outcome.parameters,
-        trainable_parameters=outcome.trainable_parameters,
-        train_s=outcome.train_s,
-        total_s=total_s,
-        device_h=total_s / 3600,
-        train_examples_per_s=outcome.train_examples_per_s,
-        peak_memory_bytes=_peak_memory(device),
-    )
+@contextmanager
+def _curve(folder: Path, rank: Rank) -> Iterator[Callable[[Epoch], None]]:
+    """What tells of an epoch, on the first rank alone."""
+    if not rank.first:
+        yield lambda _: None
+        return
+    with (folder / "curve.jsonl").open("a", encoding="utf-8") as stream:
+
+        def tell(epoch: Epoch) -> None:
+            stream.write(epoch.model_dump_json() + "\n")
+            stream.flush()
+
+        yield tell
+
+
+def _cause(error: BaseException, run: _Run, siblings: Siblings | None) -> Failure:
+    """Why the run failed: this rank's error, unless that only says that another one is gone."""
+    if not lost_the_others(error):
+        return describe(error, run.log())
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if found := _heard(run, siblings):
+            return found
+        time.sleep(0.05)
+    return describe(error, run.log()).model_copy(update={"kind": "infrastructure"})
+
+
+def _heard(run: _Run, siblings: Siblings | None) -> Failure | None:
+    """What is known of the end of another rank."""
+    if found := reported(run.folder):
+        return found
+    if siblings is not None and (died := siblings.died()):
+        index, how = died
+        # It may have written its last word just before it ended.
+        return reported(run.folder) or Failure(
+            kind="infrastructure", message=f"rank {index} {how}", log=str(run.log(index))
+        )
+    return None
+
+
+def _give_up(run: _Run, siblings: Siblings) -> None:
+    """End a run one of whose ranks has died while this one waits for it."""
+    run.finish(None, _heard(run, siblings))
+    siblings.end()
+    os._exit(0)
+
+
+def made_with(order: Order, device: str) -> dict[str, str]:
+    """What has to be equal for an attempt to go on from the checkpoint of another."""
+    packages = "\n".join(f"{name} {version}" for name, version in provenance.packages().items())
+    return {
+        **order.sources,
+        "packages": hashlib.sha256(packages.encode()).hexdigest()[:16],
+        "device": device,
+        "devices": str(order.devices),
+        "strategy": order.strategy,
+        "compile": str(order.compile),
+    }
+
+
+def _earlier(store: Store, order: Order) -> list[tuple[int, Path]]:
+    """The checkpoint folders of earlier attempts at the same run, the newest first."""
+    numbers = range(order.attempt - 1, 0, -1)
+    key = order.spec.key
+    return [(number, store.folder(key, number) / "checkpoints") for number in numbers]
+
+
+def log_name(rank: int) -> str:
+    """The name of a rank's log."""
+    return f"log-{rank}.txt" if rank else "log.txt"
 
 
 def describe(error: BaseException, log: Path) -> Failure:

@@ -64,11 +64,11 @@ class MaskedLoader(TextLoader):
 
     def batch(self, number: int, everybody: Tensor) -> Batch:
         """Gather and pad, then mask; a pad is special, and so never masked."""
-        (tokens, mask, segments), _, index = super().batch(number, everybody)
+        (tokens, mask, segments), _, index, together = super().batch(number, everybody)
         order = self.sampler
         stream = (order.seed, order.epoch) if order.shuffle else (0,)
         seen, wanted = self.masking.apply(tokens, [(*stream, int(i)) for i in index])
-        return Batch((seen, mask, segments), wanted, index)
+        return Batch((seen, mask, segments), wanted, index, together)
 
 
 def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> Corpus:

@@ -28,8 +28,8 @@ _FORMAT = 2
 class ImageData(pl.LightningDataModule):
     """Images as memory-mapped uint8, normalised by the mean and spread of the training split.
 
-    `batch_size` is that of one device. The order of training, and every random number of its
-    augmentation, depends on `seed`, the epoch and the place in the global batch alone. After
+    `batch_size` is that of all ranks together. The order of training, and every random number of
+    its augmentation, depends on `seed`, the epoch and the place in the global batch alone. After
     `setup`, `fingerprint` names what was really loaded.
     """
 
@@ -177,7 +177,9 @@ class ImageLoader(Loader):
         """Make this rank's share of a global batch."""
         index, a = self.mine(everybody), self.augmentation
         if a == Augmentation():
-            return Batch((self._normalise(self.gather(index)),), self.target[index], index)
+            return Batch(
+                (self._normalise(self.gather(index)),), self.target[index], index, len(everybody)
+            )
         height, width = self.pixels.shape[-2:]
         order = self.sampler
         drawn = draw(
@@ -198,7 +200,7 @@ class ImageLoader(Loader):
             x = mix(x, partner, mine)
             other = self.target[everybody[next_one]]
             target = mixed_targets(target, other, mine.share, self.classes)
-        return Batch((x,), target, index)
+        return Batch((x,), target, index, len(everybody))
 
     def gather(self, index: Tensor) -> Tensor:
         """The pixels of some examples, copied."""

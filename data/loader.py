@@ -1,7 +1,7 @@
 """Whole batches out of arrays in memory, in an order that (seed, epoch) alone decides."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -47,10 +47,10 @@ class Order:
 
 
 class Loader(ABC):
-    """Batches without workers or collation; `batch_size` is that of one rank.
+    """Batches without workers or collation; `batch_size` is that of all ranks together.
 
     In training the last incomplete batch is dropped (another one each epoch); in evaluation
-    nothing is dropped and nothing padded.
+    nothing is dropped and nothing padded, and a rank without a share of the last batch skips it.
     """
 
     batch_sampler = None  # Lightning asks for it before it takes `sampler`.
@@ -61,18 +61,26 @@ class Loader(ABC):
         self.sampler = order
 
     def __len__(self) -> int:
-        """The number of batches of this rank."""
+        """The number of batches of this rank; in training the same for all."""
         order = self.sampler
+        full, rest = divmod(order.size, self.batch_size)
         if order.shuffle:
-            return max(1, order.size // order.world_size // self.batch_size)
-        return -(-len(range(order.rank, order.size, order.world_size)) // self.batch_size)
+            return max(1, full)
+        return full + (rest > order.rank)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the epoch's batches, each a share of a global one."""
-        everybody = self.permutation()
-        together = self.batch_size * self.sampler.world_size
-        for number in range(len(self)):
-            yield self.batch(number, everybody[number * together : (number + 1) * together])
+        """Yield the epoch's batches."""
+        return self.batches()
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """Yield the epoch's batches from that number on, each this rank's share of a global one."""
+        shares = self.shares()
+        for number in range(start, len(self)):
+            yield self.batch(number, shares[number])
+
+    def shares(self) -> Sequence[Tensor]:
+        """The epoch's global batches."""
+        return self.permutation().split(self.batch_size)
 
     def permutation(self) -> Tensor:
         """All ranks' examples in the order of this epoch."""

@@ -204,29 +204,27 @@ class StreamedLoader(ImageLoader):
         self.reader, self.workers = reader, workers
         self._ready = empty
 
-    def __iter__(self) -> Iterator[Batch]:
-        """Yield the epoch's batches, decoded ahead."""
-        everybody = self.permutation()
-        together = self.batch_size * self.sampler.world_size
-        shares = [
-            everybody[start : start + together] for start in range(0, len(everybody), together)
-        ]
-        shares = shares[: len(self)]
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """Yield the epoch's batches from that number on, decoded ahead."""
+        order = self.sampler
+        shares = self.shares()
         requests = [
             [
-                (int(row), (self.sampler.seed, self.sampler.epoch, number, place))
-                for place, row in enumerate(share.tolist())
-                if place % self.sampler.world_size == self.sampler.rank
+                (int(row), (order.seed, order.epoch, number, place))
+                for place, row in enumerate(shares[number].tolist())
+                if place % order.world_size == order.rank
             ]
-            for number, share in enumerate(shares)
+            for number in range(start, len(self))
         ]
         decoded = DataLoader(
             self.reader,
             batch_sampler=requests,
             num_workers=self.workers,
             collate_fn=torch.stack,
+            # Workers draw by the request alone; the global generator is the training's.
+            generator=torch.Generator(),
         )
-        for number, self._ready in enumerate(decoded):
+        for number, self._ready in enumerate(decoded, start):
             yield self.batch(number, shares[number])
 
     def gather(self, index: Tensor) -> Tensor:

@@ -23,8 +23,8 @@ _FORMAT = 3
 class TextData(pl.LightningDataModule):
     """Texts tokenised once, as memory-mapped tokens, in batches of about one length.
 
-    `batch_size` is that of one device. The order of training depends on `seed` and the epoch
-    alone. After `setup`, `fingerprint` names what was really loaded.
+    `batch_size` is that of all ranks together. The order of training depends on `seed` and the
+    epoch alone. After `setup`, `fingerprint` names what was really loaded.
     """
 
     def __init__(

@@ -84,7 +84,7 @@ class TextLoader(Loader):
         """The epoch's order, texts of one length together."""
         order = self.sampler
         everybody = order.permutation()
-        together = self.batch_size * order.world_size
+        together = self.batch_size
         if not order.shuffle:
             return everybody[self.lengths[everybody].argsort(stable=True)]
         everybody = everybody[: max(1, len(everybody) // together) * together]
@@ -107,4 +107,4 @@ class TextLoader(Loader):
         # The pad is token 0 in every vocabulary of BERT's kind.
         tokens = torch.where(mask, self.tokens[flat].long(), 0)
         segments = ((places >= self.second[index][:, None]) & mask).long()
-        return Batch((tokens, mask, segments), self.target[index], index)
+        return Batch((tokens, mask, segments), self.target[index], index, len(everybody))

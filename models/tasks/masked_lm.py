@@ -28,6 +28,17 @@ class MaskedLM(Task):
         # Picking first spares the softmax of the 85 % that don't count.
         return F.cross_entropy(output[masked].float(), target[masked])
 
+    def terms(self, target: Tensor) -> Tensor:
+        """The number of masked tokens."""
+        return (target != IGNORED).sum()
+
+    def all_terms(self, batch: Batch) -> Tensor:
+        """The masked tokens of all ranks."""
+        count = self.terms(batch.target)
+        if self.trainer.world_size > 1:
+            torch.distributed.all_reduce(count)
+        return count
+
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         """The loss of each masked token."""
         masked = target != IGNORED

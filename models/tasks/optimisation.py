@@ -14,6 +14,7 @@ class Optimisation:
     """What to step with. `warmup` is the fraction of all steps that climb linearly to `lr`.
 
     `layer_decay` multiplies the learning rate from each layer to the one below; the head has `lr`.
+    A batch is cut into `accumulate` parts, whose gradients add up to one step.
     """
 
     optimizer: Literal["sgd", "adam", "adamw", "adagrad", "lamb"] = "adamw"
@@ -25,17 +26,14 @@ class Optimisation:
     schedule: Literal["constant", "linear", "cosine"] = "cosine"
     warmup: float = 0.0
     layer_decay: float = 1.0
+    clip_norm: float | None = None
+    accumulate: int = 1
 
-    def configure(self, model: nn.Module, total_steps: int) -> dict[str, Any]:
-        """Return what Lightning's `configure_optimizers` returns."""
-        optimizer = self._optimizer(model)
-        schedule = optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: self.factor(step, total_steps)
-        )
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
-        }
+    def set_rate(self, optimizer: optim.Optimizer, step: int, total_steps: int) -> None:
+        """Give each group of the optimiser its learning rate at a step."""
+        factor = self.factor(step, total_steps)
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * factor
 
     def factor(self, step: int, total_steps: int) -> float:
         """The learning rate at a step as a fraction of `lr`; the first step is already above 0."""
@@ -51,8 +49,14 @@ class Optimisation:
             case "cosine":
                 return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
 
-    def _optimizer(self, model: nn.Module) -> optim.Optimizer:
-        groups = self._groups(model)
+    def optimizer_of(self, model: nn.Module) -> optim.Optimizer:
+        """The optimiser of whatever is trained of a model."""
+        optimizer = self._optimizer(self._groups(model))
+        for group in optimizer.param_groups:
+            group["initial_lr"] = group["lr"]
+        return optimizer
+
+    def _optimizer(self, groups: list[dict[str, Any]]) -> optim.Optimizer:
         betas = (self.beta1, self.beta2)
         match self.optimizer:
             case "sgd":

@@ -37,6 +37,7 @@ RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "layer_decay": st.floats(0, 1, exclude_min=True),
     "ema": fractions,
     "freeze": st.booleans(),
+    "accumulate": st.integers(1, 64),
 }
 recipes = st.fixed_dictionaries({}, optional=RECIPE_VALUES)
 seeds = st.integers(0, 2**32 - 1)
@@ -192,6 +193,7 @@ def test_released_defaults_never_change() -> None:
         "layer_decay": 1.0,
         "ema": 0.0,
         "freeze": False,
+        "accumulate": 1,
     }
     assert spec({"lr": 0.01}, 3, args={"width": 16}).key == "0a581474f1f0b1f717aa"
 

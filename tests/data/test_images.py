@@ -103,7 +103,7 @@ def test_a_global_batch_is_augmented_the_same_on_any_number_of_ranks(
         return next(iter(loader))
 
     alone = first(0, 1, 12)
-    shares = [first(rank, ranks, 12 // ranks) for rank in range(ranks)]
+    shares = [first(rank, ranks, 12) for rank in range(ranks)]
     for rank, share in enumerate(shares):
         assert torch.equal(share.index, alone.index[rank::ranks])
         assert torch.equal(share.inputs[0], alone.inputs[0][rank::ranks])

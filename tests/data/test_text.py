@@ -85,7 +85,7 @@ def test_ranks_share_a_global_batch(ranks: int) -> None:
     alone.setup()
     together = next(iter(alone.train_dataloader()))
     for rank in range(ranks):
-        data = TextData("polarity", batch_size=32 // ranks, seed=1, rank=rank, world_size=ranks)
+        data = TextData("polarity", batch_size=32, seed=1, rank=rank, world_size=ranks)
         data.setup()
         share = next(iter(data.train_dataloader()))
         assert torch.equal(share.index, together.index[rank::ranks])

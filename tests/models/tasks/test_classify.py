@@ -1,27 +1,30 @@
 """Classify: exact sums, whatever the batch sizes."""
 
-from typing import NamedTuple
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from data.batch import Batch
 from models.tasks.classify import Classify
 from models.tasks.optimisation import Optimisation
 from models.tasks.predictions import Predictions
 
 
-class Batch(NamedTuple):
-    inputs: tuple[Tensor, ...]
-    target: Tensor
-    index: Tensor
+def make(x: Tensor, target: Tensor, index: Tensor | None = None) -> Batch:
+    index = torch.arange(len(target)) if index is None else index
+    return Batch((x,), target, index, len(target))
+
+
+def train(task: Classify, batch: Batch) -> None:
+    task.add_loss(batch)
+    task.batch += 1
 
 
 def batches(images: Tensor, target: Tensor, sizes: list[int]) -> list[Batch]:
     index = torch.arange(len(target))
     parts = zip(images.split(sizes), target.split(sizes), index.split(sizes), strict=True)
-    return [Batch((x,), y, i) for x, y, i in parts]
+    return [make(x, y, i) for x, y, i in parts]
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def test_metrics_weigh_examples_not_batches(task: Classify, sizes: list[int]) ->
     images, target = torch.randn(10, 5), torch.arange(10) % 3
     logits = task.model(images)
     task.on_train_epoch_start()
-    task.training_step(Batch((images,), target, torch.arange(10)), 0)
+    train(task, make(images, target))
     for i, batch in enumerate(batches(images, target, sizes)):
         task.validation_step(batch, i)
         task.test_step(batch, i)
@@ -56,8 +59,8 @@ def test_an_epoch_starts_from_nothing(task: Classify) -> None:
     results = []
     for _ in range(2):
         task.on_train_epoch_start()
-        task.training_step(Batch((images,), target, torch.arange(6)), 0)
-        task.validation_step(Batch((images,), target, torch.arange(6)), 0)
+        train(task, make(images, target))
+        task.validation_step(make(images, target), 0)
         results.append(task.epoch_results())
     assert results[0] == results[1]
 
@@ -65,16 +68,16 @@ def test_an_epoch_starts_from_nothing(task: Classify) -> None:
 def test_a_loss_that_is_no_number_is_seen(task: Classify) -> None:
     nn.init.constant_(task.model.weight, float("nan"))
     task.on_train_epoch_start()
-    task.training_step(Batch((torch.ones(2, 5),), torch.tensor([0, 1]), torch.arange(2)), 0)
-    task.validation_step(Batch((torch.ones(2, 5),), torch.tensor([0, 1]), torch.arange(2)), 0)
+    train(task, make(torch.ones(2, 5), torch.tensor([0, 1])))
+    task.validation_step(make(torch.ones(2, 5), torch.tensor([0, 1])), 0)
     assert not torch.isfinite(torch.tensor(task.epoch_results()["train_loss"]))
 
 
 def test_label_smoothing_is_for_training_only() -> None:
     smooth = Classify(nn.Linear(5, 3), label_smoothing=0.2, optimisation=Optimisation())
-    batch = Batch((torch.randn(4, 5),), torch.tensor([0, 1, 2, 0]), torch.arange(4))
+    batch = make(torch.randn(4, 5), torch.tensor([0, 1, 2, 0]))
     smooth.on_train_epoch_start()
-    smooth.training_step(batch, 0)
+    train(smooth, batch)
     smooth.validation_step(batch, 0)
     logits = smooth.model(*batch.inputs)
     results = smooth.epoch_results()

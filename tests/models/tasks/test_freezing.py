@@ -41,7 +41,7 @@ def test_only_the_head_learns(name: str) -> None:
     task.freeze_body()
     task.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimizer = task.optimisation.configure(model, 10)["optimizer"]
+    optimizer = task.optimisation.optimizer_of(model)
     inputs = example(look_up(name), 4, **arguments)
     task.loss(model(*inputs), torch.tensor([0, 1, 2, 0])).backward()
     optimizer.step()

@@ -1,26 +1,20 @@
 """The metrics against scikit-learn's and scipy's, and the tasks that use them."""
 
 import math
-from typing import NamedTuple
 
 import pytest
 import torch
 import torch.nn.functional as F
 from scipy import stats
 from sklearn import metrics
-from torch import Tensor, nn
+from torch import nn
 
+from data.batch import Batch
 from models.tasks.classify import Classify
 from models.tasks.masked_lm import MaskedLM
 from models.tasks.optimisation import Optimisation
 from models.tasks.regress import Regress
 from models.tasks.scores import score
-
-
-class Batch(NamedTuple):
-    inputs: tuple[Tensor, ...]
-    target: Tensor
-    index: Tensor
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -57,7 +51,7 @@ def test_real_counts_any_of_the_labels_and_leaves_out_images_without() -> None:
     found = score(["accuracy"], {"predicted": predicted, "target": target})
     assert found["accuracy"] == pytest.approx(2 / 3)
     task = Classify(nn.Identity(), label_smoothing=0, optimisation=Optimisation())
-    task.test_step(Batch((torch.eye(10)[predicted] * 9,), target, torch.arange(4)), 0)
+    task.test_step(Batch((torch.eye(10)[predicted] * 9,), target, torch.arange(4), 4), 0)
     assert task.test_results()[0]["accuracy"] == pytest.approx(2 / 3)
 
 
@@ -70,7 +64,8 @@ def test_a_second_test_split_has_its_own_names() -> None:
     )
     for number, target in enumerate(([0, 1], [1, 1, 0])):
         logits = torch.eye(2)[torch.zeros(len(target)).long()]
-        task.test_step(Batch((logits,), torch.tensor(target), torch.arange(len(target))), 0, number)
+        batch = Batch((logits,), torch.tensor(target), torch.arange(len(target)), len(target))
+        task.test_step(batch, 0, number)
     found, predictions = task.test_results()
     assert found["accuracy"] == pytest.approx(1 / 2)
     assert found["accuracy_mismatched"] == pytest.approx(1 / 3)
@@ -83,10 +78,10 @@ def test_regression_is_squared_error() -> None:
     x, y = torch.randn(20, 3), torch.randn(20)
     expected = F.mse_loss(task.model(x)[:, 0], y)
     task.on_train_epoch_start()
-    trained = task.training_step(Batch((x,), y, torch.arange(20)), 0)
+    trained = task.add_loss(Batch((x,), y, torch.arange(20), 20))
     assert trained.item() == pytest.approx(expected.item())
     with torch.no_grad():
-        task.test_step(Batch((x,), y, torch.arange(20)), 0)
+        task.test_step(Batch((x,), y, torch.arange(20), 20), 0)
     found, predictions = task.test_results()
     assert found["loss"] == pytest.approx(expected.item())
     assert found["pearson"] == pytest.approx(
@@ -104,7 +99,7 @@ def test_perplexity_weighs_tokens_not_batches(sizes: list[int]) -> None:
     index = torch.arange(6)
     parts = zip(logits.split(sizes), target.split(sizes), index.split(sizes), strict=True)
     for i, (x, y, n) in enumerate(parts):
-        task.test_step(Batch((x,), y, n), i)
+        task.test_step(Batch((x,), y, n, 6), i)
     found, predictions = task.test_results()
     loss = F.cross_entropy(logits.flatten(0, 1), target.flatten())
     assert found["perplexity"] == pytest.approx(math.exp(loss), rel=1e-5)
@@ -112,6 +107,6 @@ def test_perplexity_weighs_tokens_not_batches(sizes: list[int]) -> None:
     assert found["masked_accuracy"] == pytest.approx(right)
     assert predictions["index"].tolist() == list(range(6))
     task.on_train_epoch_start()
-    assert task.training_step(Batch((logits,), target, index), 0).item() == pytest.approx(
+    assert task.add_loss(Batch((logits,), target, index, 6)).item() == pytest.approx(
         loss.item(), rel=1e-5
     )
