@@ -12,6 +12,7 @@ from statistics import fmean
 
 from bench.plan import Plan, PlannedRun
 from bench.record import SCHEMA_VERSION, Record
+from bench.search.trial import got_less
 
 RULES_VERSION = 2
 
@@ -82,7 +83,10 @@ def _seeds(plan: Plan) -> Iterator[str]:
 
 
 def _budgets(plan: Plan) -> Iterator[str]:
-    """Without tuning the budget is the training itself: epochs and examples seen."""
+    """The training itself: epochs and examples seen, unless just these were tuned."""
+    tuned = {name for ledger in plan.searches for name in ledger.space}
+    if tuned & {"epochs", "batch_size"}:
+        return
     spent: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for planned, record in _records(plan):
         if record.status == "done" and record.curve:
@@ -92,6 +96,17 @@ def _budgets(plan: Plan) -> Iterator[str]:
         if len(found) > 1:
             listed = ", ".join(f"{epochs} epochs of {seen:,}" for epochs, seen in sorted(found))
             yield f"entries on {dataset} trained for different lengths: {listed} examples in all"
+
+
+def _tuning(plan: Plan) -> Iterator[str]:
+    for ledger in plan.searches:
+        if not ledger.closed:
+            tried = f"{len(ledger.trials)} of {ledger.budget.trials} trials"
+            yield f"the search of {ledger.entry} on {ledger.dataset} is not over: {tried}"
+    for dataset, ledgers in got_less(plan.searches).items():
+        for ledger in ledgers:
+            tried = f"{len(ledger.trials)} trials and {ledger.device_h:.3g} device-hours"
+            yield f"{ledger.entry} on {dataset} had {tried}; others had more trials"
 
 
 def _counts(plan: Plan) -> Iterator[str]:
@@ -191,6 +206,7 @@ RULES = (
     Rule("schema", 1, "every record has this schema and the key of its own spec", _schema),
     Rule("seeds", 1, "every entry has the same seeds, each once", _seeds),
     Rule("budgets", 1, "every entry on a data set had the same budget", _budgets),
+    Rule("tuning", 2, "every entry on a data set had, and spent, the same tuning budget", _tuning),
     Rule("counts", 1, "every test example was scored exactly once", _counts),
     Rule("fingerprints", 1, "all entries saw the same data", _fingerprints),
     Rule("hardware", 1, "one hardware and one environment for all that is ranked", _hardware),

@@ -154,27 +154,23 @@ class Study(Settings):
         """The searches that the page asks for, one for each entry on each data set."""
         if self.search is None:
             return []
-        datasets = self.datasets()
-        spaces, found = {}, []
-        for label, name, spec in self._meetings():
-            entry, dataset, common = self.entries[label], datasets[name], self._common(label)
-            if label not in spaces:
-                kind = dataset.kind
-                read = [dataset for dataset in datasets.values() if dataset.kind == kind]
-                spaces[label] = checks.space_of(self.search, entry, common["recipe"], read)
-            found.append(
-                Cell(
-                    study=f"{self.name}-{self.scale}",
-                    entry=label,
-                    dataset=name,
-                    metric=dataset.metrics[0],
-                    base=RunSpec(data=spec, **common),
-                    space=spaces[label],
-                    search=self.search,
-                    known=models.catalogue.find(entry.model).arguments,
-                )
+        meetings, spaces = self._meetings(), {}
+        for label, entry in self.entries.items():
+            read = [dataset_of(spec) for met, _, spec in meetings if met == label]
+            spaces[label] = checks.space_of(self.search, entry, self.recipe_of(label), read)
+        return [
+            Cell(
+                study=f"{self.name}-{self.scale}",
+                entry=label,
+                dataset=name,
+                metric=dataset_of(spec).metrics[0],
+                base=RunSpec(data=spec, **self._common(label)),
+                space=spaces[label],
+                search=self.search,
+                known=models.catalogue.find(self.entries[label].model).arguments,
             )
-        return found
+            for label, name, spec in meetings
+        ]
 
     def before(self) -> list["Run"]:
         """What these runs start from: each run of a stage once, and before what starts from it."""
@@ -342,7 +338,7 @@ def _check(study: Study, where: Where) -> Study:
         model = ModelSpec(name=entry.model, args=args)
         stages.check(study.stages, model, (entry.start, entry.weights), read, inside, where)
     for i, dataset in enumerate(datasets):
-        if not any(dataset in read for read in reads.values()):
+        if not any(dataset.name == met.name for read in reads.values() for met in read):
             raise UserError(f"{where(('data', i))}: no entry reads {dataset.kind}s")
     if problem := fitting.unknown_probe(study.probes):
         raise UserError(f"{where(('probes',))}: {problem}")

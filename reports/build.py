@@ -16,6 +16,7 @@ from reports import (
     ranking,
     results,
     samples,
+    search,
 )
 from reports.table import Report, Request, Run, State
 
@@ -42,6 +43,7 @@ def build(
         against.table(request, main),
         everywhere,
         costs.table(request, collected),
+        *search.tables(request),
     ]
     return Report(
         inputs=digest.inputs(request, runs),
@@ -52,6 +54,7 @@ def build(
         command=request.command,
         runs={state: counts[state] for state in STATES if counts[state]},
         findings=[
+            *search.findings(request),
             *findings.findings(request, collected, rankings),
             *findings.on_examples(main, compared),
             *findings.unreadable(runs, predictions),
@@ -60,6 +63,7 @@ def build(
         comparisons=rankings.comparisons,
         examples=compared,
         lost=attempts.lost(request, runs),
+        searches=search.lines(request),
         figures=captions.captions(request, collected, everywhere),
         facts=facts.facts(request, runs),
         sheets=request.sheets,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from reports import across, growth
+from reports import across, effort, growth
 from reports.samples import Samples
 from reports.table import Figure, Request, Table
 from reports.text import slug
@@ -45,6 +45,7 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
                 )
             )
         found += _growth(request, name, dataset, samples)
+        found += _searches(request, dataset, name, shown)
     if everywhere:
         found += _over_all(request, everywhere)
     return found
@@ -78,6 +79,52 @@ def _growth(request: Request, name: str, dataset: str, samples: Samples) -> Iter
                 x=x,
                 lines=lines,
             )
+
+
+def _searches(request: Request, dataset: str, name: str, shown: str) -> list[Figure]:
+    """What the searches on a data set did; figures of the validation split, and no results."""
+    here = [ledger for ledger in request.searches if ledger.dataset == dataset]
+    if not any(ledger.best for ledger in here):
+        return []
+    found = [
+        Figure(
+            name=f"best-{name}",
+            kind="best",
+            dataset=dataset,
+            title=f"Best so far, {dataset}",
+            caption=(
+                f"Best validation {shown} by trial; pruned and failed trials count as trials. The"
+                " first trial has the recipe's own values."
+            ),
+            alt=f"Steps of the best validation {shown} against trials, one for each entry.",
+        )
+    ]
+    if not any(effort.no_expectation(ledger) for ledger in here):
+        found.append(
+            Figure(
+                name=f"expected-{name}",
+                kind="expected",
+                dataset=dataset,
+                title=f"Expected validation performance, {dataset}",
+                caption=(
+                    f"Expected best validation {shown} of n random trials, estimated without bias"
+                    " from all that were drawn; a failed trial counts as the worst."
+                ),
+                alt=f"Lines of expected best validation {shown} against n, one for each entry.",
+            )
+        )
+    if any(ledger.front() for ledger in here):
+        found.append(
+            Figure(
+                name=f"front-{name}",
+                kind="front",
+                dataset=dataset,
+                title=f"Validation against cost, {dataset}",
+                caption="Finished trials, pale, and the front of those that none beats in both.",
+                alt=f"Points of validation {shown} against cost, with a step line of the front.",
+            )
+        )
+    return found
 
 
 def _over_all(request: Request, everywhere: Table) -> list[Figure]:

@@ -110,5 +110,7 @@ def _estimate(cell: Cell, column: Column) -> str:
 def _budgets(report: Report) -> str:
     unequal = next((fact.text for fact in report.facts if fact.label == "Not equal"), "")
     if unequal in {"", "Nothing declared."}:
+        if tuning := next((fact.text for fact in report.facts if fact.label == "Tuning"), ""):
+            return f"Both were tuned on one budget: {tuning.partition(': ')[0]}."
         return "Both had the same recipe, data and seeds, and neither was tuned here."
     return f"Not equal: {unequal}"

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bench.record import Environment, Record
+from reports import search
 from reports.table import Fact, Request, Run
 from reports.text import joined, spans
 
@@ -31,6 +32,7 @@ def facts(request: Request, runs: Sequence[Run]) -> list[Fact]:
         ("Seeds", _seeds(request, runs)),
         ("Recipe", _recipe(request)),
         *request.facts.items(),
+        *((fact.label, fact.text) for fact in search.facts(request)),
         ("Not equal", " ".join(request.unequal) or "Nothing declared."),
         *((f"Data, {dataset}", _data(dataset, runs)) for dataset in request.metrics),
         ("Code", _code(records)),

@@ -104,6 +104,11 @@ def files(
                 _growth(axes, report, column, figure)
             elif figure.kind == "profile":
                 _profile(axes, report, runs, column)
+            elif figure.kind in {"best", "expected", "front"}:
+                from reports import search_figures  # which takes its colours from here
+
+                search_figures.draw(axes, figure, report, column)
+                _legend(axes)
             else:
                 _ranks(canvas, axes, report)
             found = {f"{figure.name}.{kind}": _save(canvas, kind) for kind in kinds}

@@ -16,8 +16,8 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
         return found
     if len(request.entries) < 2:
         return [*found, "One entry alone: there is nothing to compare."]
-    silent = {d: r for d, r in rankings.columns.items() if not r.possible}
-    if len(silent) < len(rankings.columns):
+    silent = {d: r for d, r in rankings.columns.items() if not r.possible and not r.barred}
+    if any(ranking.possible for ranking in rankings.columns.values()):
         found += [
             _verdict(request, dataset, ranking, rankings.pairs)
             for dataset, ranking in rankings.columns.items()

@@ -12,7 +12,7 @@ from dataclasses import field as default
 import numpy as np
 import numpy.typing as npt
 
-from reports import statistics
+from reports import search, statistics
 from reports.samples import Samples
 from reports.statistics import Floats
 from reports.table import Comparison, Request, Verdict
@@ -29,6 +29,7 @@ class Ranking:
 
     seeds: int = 0
     test: str = ""
+    barred: bool = False  # the tuning budgets were not equal: no claim
     possible: bool = False
     leader: str | None = None
     tied: set[str] = default(default_factory=set)
@@ -79,7 +80,8 @@ class _Field:
 
 def rank(request: Request, samples: Samples) -> Rankings:
     """Test every pair of entries on every data set and find each one's top tie group."""
-    columns = {dataset: Ranking() for dataset in request.metrics}
+    unequal = search.unequal(request)
+    columns = {dataset: Ranking(barred=dataset in unequal) for dataset in request.metrics}
     fields = [_compete(request, samples, dataset, columns[dataset]) for dataset in request.metrics]
     p = statistics.holm(np.concatenate([field.p for field in fields]))
     ends = np.cumsum([len(field.p) for field in fields])
@@ -132,7 +134,7 @@ def _conclude(ranking: Ranking, field: _Field, sign: int, pairs: int) -> None:
     ranked = np.flatnonzero(runs >= needed)
     for place in np.flatnonzero(runs < needed):
         ranking.unranked[field.entries[place]] = "too few seeds for a claim"
-    ranking.possible = len(ranked) > 1
+    ranking.possible = len(ranked) > 1 and not ranking.barred
     if not ranking.possible:
         return
     means = [sign * _mean(field.scores[place]) for place in ranked]
@@ -170,7 +172,7 @@ def _comparisons(
         row = field.differences[pair]
         summary = statistics.summarise(row[~np.isnan(row)].tolist())
         verdict: Verdict = "undecided"
-        if field.p_holm[pair] <= statistics.ALPHA:
+        if field.p_holm[pair] <= statistics.ALPHA and not ranking.barred:
             higher = summary.mean > 0
             verdict = "better" if higher == request.higher_better(field.metric) else "worse"
         yield Comparison(

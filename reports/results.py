@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from reports import against, samples, statistics
+from reports import against, samples, search, statistics
 from reports.notes import Notes
 from reports.ranking import Rankings
 from reports.table import Cell, Column, Request, Row, Table
@@ -17,13 +17,15 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
     wanted = [(dataset, name) for dataset, names in request.metrics.items() for name in names]
     grid: list[list[Cell]] = [[] for _ in entries]
     columns: list[Column] = []
+    waiting = search.waiting(request)
     for dataset, metric in wanted:
         ranking = rankings.columns[dataset]
         primary = metric == request.metrics[dataset][0]
         cells = []
         for entry in entries:
             sample = collected[entry.label, dataset]
-            marks = [notes.mark(text) for text in _explain(sample, metric)]
+            absent = waiting.get((entry.label, dataset), "not part of the plan")
+            marks = [notes.mark(text) for text in _explain(sample, metric, absent)]
             if primary and rankings.possible and entry.label in ranking.unranked:
                 marks.append(notes.mark(f"not ranked: {ranking.unranked[entry.label]}"))
             best = primary and entry.label in ranking.tied
@@ -111,10 +113,10 @@ def _average(
     return _summary(means, False, marks, keys)
 
 
-def _explain(sample: samples.Sample, metric: str) -> list[str]:
+def _explain(sample: samples.Sample, metric: str, absent: str) -> list[str]:
     """Why a cell rests on fewer runs than were planned; the seeds it has are part of the note."""
     if not sample.runs:
-        return ["not part of the plan"]
+        return [absent]
     reasons: dict[str, list[int]] = {}
     values = sample.values(metric)
     for run in sample.runs:

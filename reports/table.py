@@ -9,10 +9,11 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bench.record import Environment, Examples, Record
+from bench.search.trial import Ledger
 from bench.spec import Recipe, Scalar
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 4
+REPORT_VERSION = 5
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -132,6 +133,9 @@ class Request(_Frozen):
         list[str], Field(description="what was not equal between entries, a sentence each")
     ] = []
     environments: Annotated[dict[str, Environment], Field(description="by digest")] = {}
+    searches: Annotated[
+        list[Ledger], Field(description="one for each entry and data set, where these were tuned")
+    ] = []
     sheets: Annotated[dict[str, Examples], Field(description="by data set, if kept")] = {}
 
     @model_validator(mode="after")
@@ -306,7 +310,7 @@ class Figure(_Frozen):
     """A drawing beside the report: figures/<name>.svg and .png."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
-    kind: Literal["curves", "size", "growth", "profile", "ranks"]
+    kind: Literal["curves", "size", "growth", "profile", "ranks", "best", "expected", "front"]
     dataset: Annotated[str | None, Field(description="None where it shows them all")] = None
     title: str
     caption: str
@@ -315,6 +319,18 @@ class Figure(_Frozen):
     lines: Annotated[
         dict[str, dict[str, float]], Field(description="of growth: family -> entry -> x")
     ] = {}
+
+
+class SearchLines(_Frozen):
+    """What can be drawn of a search: scores of the validation split, in the metric's units."""
+
+    entry: str
+    dataset: str
+    best: Annotated[list[float | None], Field(description="so far, by trial")]
+    expected: Annotated[list[float], Field(description="best of 1, 2, … random trials")] = []
+    cost: Annotated[str | None, Field(description="the second objective")] = None
+    trials: Annotated[list[tuple[float, float]], Field(description="cost and score")] = []
+    front: Annotated[list[tuple[float, float]], Field(description="cost and score")] = []
 
 
 class Report(_Frozen):
@@ -335,6 +351,7 @@ class Report(_Frozen):
         list[OnExamples], Field(description="of small studies; bench compare has any pair's")
     ] = []
     lost: list[Lost] = []
+    searches: list[SearchLines] = []
     figures: list[Figure] = []
     facts: list[Fact] = []
     sheets: dict[str, Examples] = {}

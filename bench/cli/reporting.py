@@ -71,7 +71,28 @@ def make(
 
     report = build(request, runs, _predictions(plan))
     write(report, runs, target, wanted)
+    _write_chosen(plan, target)
     return report
+
+
+def chosen_pages(plan: "Plan", target: Path) -> dict[Path, str]:
+    """Pages of what the study's searches chose, by where they go beside its report."""
+    from bench.search import frozen
+    from reports.text import slug
+
+    found = frozen.pages(plan.study, plan.searches)
+    several = len(plan.study.data) > 1
+    names = {name: f"-{slug(name)}" if several else "" for name in found}
+    return {
+        target / f"{plan.study.name}-chosen{names[name]}.yaml": text for name, text in found.items()
+    }
+
+
+def _write_chosen(plan: "Plan", target: Path) -> None:
+    from bench.store import write_atomically
+
+    for path, text in chosen_pages(plan, target).items():
+        write_atomically(path, text.encode())
 
 
 def on_examples(plan: "Plan", store: "Store", a: str, b: str) -> list[OnExamples]:
@@ -161,6 +182,7 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
         },
         unequal=_unequal(study),
         environments={d: found for d, found in environments.items() if found},
+        searches=plan.searches,
         sheets=_sheets(plan, store),
     )
 

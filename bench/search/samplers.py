@@ -1,22 +1,16 @@
-"""Samplers and pruners by the names that a page gives them, all of them Optuna's own.
-
-And Optuna's forms of a parameter and of a trial that is over.
-"""
+"""Samplers and pruners by the names that a page gives them; all of them are Optuna's own."""
 
 import hashlib
 from typing import TYPE_CHECKING
 
 from bench.search.page import Search
 from bench.search.space import Parameter, Space
-from bench.search.trial import Trial as Over
 from bench.spec import Scalar
 
 if TYPE_CHECKING:
     from optuna import Trial
-    from optuna.distributions import BaseDistribution
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
-    from optuna.trial import FrozenTrial, TrialState
 
 #: Trials that end unpruned before a median means anything.
 STARTUP_TRIALS = 5
@@ -71,50 +65,4 @@ def suggest(trial: "Trial", name: str, parameter: Parameter) -> Scalar:
         return trial.suggest_int(name, low, high, step=step, log=parameter.log)
     return trial.suggest_float(
         name, parameter.low, parameter.high, step=parameter.step, log=parameter.log
-    )
-
-
-def distribution(parameter: Parameter) -> "BaseDistribution":
-    """Optuna's distribution of a parameter."""
-    from optuna import distributions
-
-    if parameter.kind == "choice":
-        return distributions.CategoricalDistribution(parameter.choices)
-    if parameter.kind == "int":
-        return distributions.IntDistribution(
-            round(parameter.low),
-            round(parameter.high),
-            step=round(parameter.step or 1),
-            log=parameter.log,
-        )
-    return distributions.FloatDistribution(
-        parameter.low, parameter.high, step=parameter.step, log=parameter.log
-    )
-
-
-def state(trial: Over) -> "TrialState":
-    """Optuna's word for how a trial ended."""
-    from optuna.trial import TrialState
-
-    states = {"done": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
-    return TrialState[states[trial.state]]
-
-
-def values(trial: Over) -> list[float]:
-    """What a trial reached, by objective."""
-    return [value for value in (trial.value, trial.cost) if value is not None]
-
-
-def frozen(trial: Over, space: Space) -> "FrozenTrial":
-    """A trial that is over, for a storage that has not heard of it."""
-    from optuna.trial import create_trial
-
-    reached = [trial.curve[-1][1]] if trial.state == "pruned" and trial.curve else values(trial)
-    return create_trial(
-        state=state(trial),
-        values=reached or None if trial.state != "failed" else None,
-        params=dict(trial.params),
-        distributions={name: distribution(space.parameters[name]) for name in trial.params},
-        user_attrs={"runs": trial.keys},
-        intermediate_values={} if trial.cost is not None else dict(trial.curve),
     )

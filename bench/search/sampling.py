@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from bench.search import samplers
+from bench.search import forms, samplers
 from bench.search.cell import Cell
 from bench.search.space import Values
 from bench.search.storage import patiently
@@ -84,7 +84,7 @@ class Sampling:
         known = {trial.number: trial for trial in over}
         while (count := self.storage.get_n_trials(self._id)) <= number:
             if count in known:
-                self._study.add_trial(samplers.frozen(known[count], self.cell.space))
+                self._study.add_trial(forms.frozen(known[count], self.cell.space.parameters))
             elif count == 0:
                 with _quietly():
                     self._study.enqueue_trial(self.cell.space.own())
@@ -118,14 +118,14 @@ class Sampling:
             return
         import optuna
 
-        state = samplers.state(trial)
+        state = forms.state(trial)
         if self.storage.get_trial(identity).state is optuna.trial.TrialState.WAITING:
             self.storage.set_trial_state_values(identity, optuna.trial.TrialState.RUNNING)
         self.storage.set_trial_user_attr(identity, "runs", trial.keys)
         # No sampler of those offered has anything to do afterwards, but the grid's would raise.
         self._study.sampler = optuna.samplers.RandomSampler()
         complete = state is optuna.trial.TrialState.COMPLETE
-        values = samplers.values(trial) if complete else None
+        values = forms.values(trial) if complete else None
         self._study.tell(trial.number, values, state=state, skip_if_finished=True)
 
 

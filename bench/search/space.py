@@ -123,7 +123,10 @@ class Parameter(Settings):
         return [self._of_kind(self.low + i * step) for i in range(count)]
 
     def edge(self, value: Scalar) -> Literal["low", "high"] | None:
-        """Which end of the range the value sits at; a low of 0 is no edge: nothing is below it."""
+        """Which end of the range the value sits at.
+
+        A low of 0, and one of 1 for whole numbers, is no edge: nothing is below it.
+        """
         if self.kind == "choice" or isinstance(value, bool | str) or value is None:
             return None
         low, high, at = self.low, self.high, float(value)
@@ -132,7 +135,8 @@ class Parameter(Settings):
         place = (at - low) / (high - low)
         if place >= 1 - EDGE:
             return "high"
-        return "low" if place <= EDGE and self.low != 0 else None
+        lowest = self.low == 0 or (self.kind == "int" and self.low == 1)
+        return "low" if place <= EDGE and not lowest else None
 
     def __str__(self) -> str:
         """As a reader would say it."""

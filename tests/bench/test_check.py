@@ -7,6 +7,7 @@ import pytest
 
 from bench import check, plan
 from bench.record import DataFacts, Epoch, Failure, Record
+from bench.search.trial import Ledger, Trial
 from bench.store import Attempt
 from bench.study import load
 from tests.bench.factory import COST, record
@@ -132,7 +133,52 @@ def test_an_entry_is_held_against_its_own_row_or_the_best_printed_one(page) -> N
 
 
 def test_every_rule_can_be_broken() -> None:
-    assert {rule.name for rule in check.RULES} == set().union(*(rules for _, rules, _ in BREACHES))
+    rules = set().union(*(rules for _, rules, _ in BREACHES)) | {"tuning"}
+    assert {rule.name for rule in check.RULES} == rules
+
+
+def test_searches_have_one_budget_and_are_over(page) -> None:
+    tuned = PAGE.replace(
+        "scales:", "search: {trials: 2, space: {lr: {float: [1e-4, 1e-1]}}}\nscales:"
+    )
+    study = load(page(tuned))
+
+    def ledgers(*trials: int, device_h: float | None = None) -> list[Ledger]:
+        assert study.search
+        budget = study.search.model_copy(update={"device_h": device_h})
+        return [
+            Ledger(
+                entry=cell.entry,
+                dataset=cell.dataset,
+                metric=cell.metric,
+                higher_is_better=True,
+                space={},
+                budget=budget,
+                epochs=1,
+                trials=[
+                    Trial(
+                        number=i,
+                        state="done",
+                        params={},
+                        value=0.5,
+                        device_h=1,
+                        started="",
+                        ended="",
+                    )
+                    for i in range(count)
+                ],
+            )
+            for cell, count in zip(study.cells(), trials, strict=True)
+        ]
+
+    def said(*trials: int, device_h: float | None = None) -> list[str]:
+        found = plan.make(study, [], {}, lambda _: SOURCES, ledgers(*trials, device_h=device_h))
+        return broken(found).get("tuning", [])
+
+    assert said(2, 2) == []
+    assert any("the search of B on digits is not over: 1 of 2 trials" in b for b in said(2, 1))
+    spent = said(2, 1, device_h=1.0)
+    assert spent == ["B on digits had 1 trials and 1 device-hours; others had more trials"]
 
 
 def test_the_record_type_is_the_one_of_the_store() -> None:

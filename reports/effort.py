@@ -1,0 +1,98 @@
+"""What the numbers of a search say: pure, from its ledger alone.
+
+Best so far by trial, the expected best of n random trials, and how much each hyperparameter moved
+the score.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from bench.search.trial import Ledger, Trial
+
+#: Finished trials from which on importances are shown.
+LEAST_TRIALS = 10
+
+
+def best_so_far(ledger: Ledger) -> list[float | None]:
+    """The best validation score among the trials up to each one, by number; None before any."""
+    found: list[float | None] = []
+    best: Trial | None = None
+    for trial in ledger.trials:
+        if ledger.score(trial) > (ledger.score(best) if best else -math.inf):
+            best = trial
+        found.append(best.value if best else None)
+    return found
+
+
+def expected_best(values: Sequence[float], *, higher_is_better: bool) -> list[float]:
+    """The expected best of n = 1, …, N of these N values, drawn without putting back.
+
+    An unbiased estimate of the expected best of n independent trials (Dodge et al. 2019 give the
+    plug-in form, which is not; this one is the U-statistic). The i-th smallest of N values is the
+    largest of n drawn in C(i−1, n−1) of C(N, n) draws.
+    """
+    ordered = sorted(values, reverse=not higher_is_better)
+    count = len(ordered)
+    return [
+        math.fsum(
+            value * (math.comb(place, drawn - 1) / math.comb(count, drawn))
+            for place, value in enumerate(ordered)
+        )
+        for drawn in range(1, count + 1)
+    ]
+
+
+def no_expectation(ledger: Ledger) -> str:
+    """Why there is no expected best for this search; empty where there is one."""
+    search = ledger.budget
+    if search.sampler != "random":
+        return (
+            f"the trials of {search.sampler} depend on one another; the estimate is unbiased for "
+            "random search alone"
+        )
+    if search.pruner != "none":
+        return (
+            f"{search.pruner} stopped trials early, and what they would have reached is not known"
+        )
+    if search.cost:
+        return "with a cost there is no one best"
+    return ""
+
+
+def drawn_values(ledger: Ledger) -> list[float]:
+    """The scores of the trials that were drawn at random; a failed one counts as the worst.
+
+    The first was not drawn: it has the recipe's own values.
+    """
+    drawn = [trial for trial in ledger.trials if trial.number > 0]
+    known = [trial.value for trial in drawn if trial.value is not None]
+    if not known:
+        return []
+    worst = min(known) if ledger.higher_is_better else max(known)
+    return [worst if trial.value is None else trial.value for trial in drawn]
+
+
+def importances(ledger: Ledger) -> Mapping[str, float]:
+    """Each hyperparameter's share in what sets good trials apart (Optuna's PED-ANOVA).
+
+    Of those that every finished trial has; empty where there are too few trials to tell.
+    """
+    done = [trial for trial in ledger.trials if trial.state == "done"]
+    if len(done) < LEAST_TRIALS or len({trial.value for trial in done}) < 2:
+        return {}
+    import warnings
+
+    import optuna
+
+    from bench.search.forms import frozen
+
+    with warnings.catch_warnings(action="ignore"):
+        study = optuna.create_study(
+            storage=optuna.storages.InMemoryStorage(),
+            direction="maximize" if ledger.higher_is_better else "minimize",
+        )
+        # A second objective is left out here: importances are those for the score.
+        alone = [trial.model_copy(update={"cost": None}) for trial in done]
+        study.add_trials([frozen(trial, ledger.space) for trial in alone])
+        found: dict[str, float] = optuna.importance.get_param_importances(study)
+    return found
