@@ -55,6 +55,7 @@ class DataFacts(_Frozen):
     train: int
     val: int
     test: int
+    revision: Annotated[str, Field(description="commit of the hub's files, if they tell it")] = ""
 
 
 class Start(_Frozen):

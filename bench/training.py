@@ -247,6 +247,7 @@ def train(
             train=data.sizes["train"],
             val=data.sizes["val"],
             test=tested,
+            revision=_revision(data.entry),
         ),
         parameters=sum(count for count, _ in counts),
         trainable_parameters=sum(count for count, trained in counts if trained),
@@ -255,6 +256,12 @@ def train(
         resumed_from=attempts,
         earlier_s=earlier["total_s"],
     )
+
+
+def _revision(entry: DataSet) -> str:
+    if entry.repository is None:
+        return ""
+    return repository.commit(entry.repository, list(entry.files.values()), revision=entry.revision)
 
 
 def check_scored(index: torch.Tensor, size: int) -> None:

@@ -9,7 +9,7 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from data import cache, examples, rows, split, texts, tokenisers
+from data import cache, examples, progress, rows, split, texts, tokenisers
 from data.batch import Batch
 from data.dataset import DataSet
 from data.errors import DataError
@@ -101,6 +101,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
             for piece in found[where].column(column):
                 yield from (text for i, text in enumerate(piece, start=row) if i in wanted)
                 row += len(piece)
+                progress.say(f"{entry.name}/{part}: {row:,} texts")
 
         if entry.tokenizer.startswith("train:"):
             wanted = tokenisers.wanted_size(entry.tokenizer)

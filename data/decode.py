@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from data import progress
 from data.errors import DataError
 from data.rows import Encoded
 
@@ -43,6 +44,7 @@ def decode_all(
             numbered = enumerate(piece, start=row)
             yield from pool.map(one, [pair for pair in numbered if pair[0] in wanted])
             row += len(piece)
+            progress.say(f"{where}: {row:,} images")
 
 
 def open_image(data: bytes, *, channels: int, near: int = 0) -> Image.Image:

@@ -12,6 +12,7 @@ from data import cache, repository
 from data.catalogue import find
 from data.dataset import DataSet
 from data.errors import DataError
+from data.progress import heard_by, size
 
 #: Is told a line of what happens now.
 Progress = Callable[[str], None]
@@ -27,6 +28,7 @@ class Prepared:
     splits: dict[str, int]
     bytes: int = 0
     fingerprint: str = ""
+    revision: str = ""  # the commit of the hub's repository, where the files tell it
 
 
 def prepare(
@@ -35,30 +37,37 @@ def prepare(
     *,
     sample: bool = False,
     weights: Iterable[str] = (),
+    passing: Progress = lambda line: None,
 ) -> list[Prepared]:
     """Prepare data sets, and weights of hub repositories; one that fails doesn't stop the others.
 
-    Where `sample` is true, a part of a data set will do.
+    Where `sample` is true, a part of a data set will do. `progress` is told each step, `passing`
+    how far one is, many times a second.
     """
     results = []
-    for name in names:
-        label = name if isinstance(name, str) else name.name
-        try:
-            entry = find(name) if isinstance(name, str) else name
-            progress(f"{label}: {_announcement(entry)}")
-            results.append(_prepare(entry, progress, sample=sample))
-        except DataError as error:
-            results.append(Prepared(label, "failed", str(error), {}))
-    for repo in weights:
-        progress(f"{repo}: weights")
-        try:
-            files = repository.files(repo, repository.WEIGHTS, kind="model")
-        except DataError as error:
-            results.append(Prepared(repo, "failed", str(error), {}))
-        else:
-            size = sum(path.stat().st_size for path in files)
-            results.append(Prepared(repo, "ready", str(files[0].parent), {}, size))
+    with heard_by(passing):
+        for name in names:
+            label = name if isinstance(name, str) else name.name
+            try:
+                entry = find(name) if isinstance(name, str) else name
+                progress(f"{label}: {_announcement(entry)}")
+                results.append(_prepare(entry, progress, sample=sample))
+            except DataError as error:
+                results.append(Prepared(label, "failed", str(error), {}))
+        for repo in weights:
+            progress(f"{repo}: weights")
+            try:
+                results.append(_weights(repo))
+            except DataError as error:
+                results.append(Prepared(repo, "failed", str(error), {}))
     return results
+
+
+def _weights(repo: str) -> Prepared:
+    files = repository.files(repo, repository.WEIGHTS, kind="model")
+    size = sum(path.stat().st_size for path in files)
+    commit = repository.commit(repo, repository.WEIGHTS, kind="model")
+    return Prepared(repo, "ready", str(files[0].parent), {}, size, revision=commit)
 
 
 def _announcement(entry: DataSet) -> str:
@@ -68,8 +77,8 @@ def _announcement(entry: DataSet) -> str:
     place = repository.locate(entry.repository, patterns, revision=entry.revision)
     if place is not None:
         return f"found in {place}"
-    size = f", about {entry.download_bytes / 1e6:,.0f} MB" if entry.download_bytes else ""
-    return f"fetching {entry.repository} from the hub{size}"
+    about = f", about {size(entry.download_bytes)}" if entry.download_bytes else ""
+    return f"fetching {entry.repository} from the hub{about}"
 
 
 def _prepare(entry: DataSet, progress: Progress, *, sample: bool) -> Prepared:
@@ -84,20 +93,34 @@ def _prepare(entry: DataSet, progress: Progress, *, sample: bool) -> Prepared:
     )
     data.setup()
     bundle = _bundle(module, data.entry, sample=sample)
-    size = 0
+    kept_bytes = 0
     if bundle is not None:
         progress(f"{entry.name}: verifying the fingerprint")
         if not bundle.verify():
             raise DataError(
                 f"{entry.name}: {bundle.folder} is damaged; delete it and prepare again"
             )
-        size = sum(path.stat().st_size for path in bundle.folder.iterdir())
+        kept_bytes = sum(path.stat().st_size for path in bundle.folder.iterdir())
     promised = sum(entry.splits.values())
     there = sum(data.sizes.values())
     # A corpus counts rows, what is trained on are pieces of them.
     part = entry.task != "masked-lm" and entry.splits and there < promised
     detail = f"a sample of {promised:,}" if part else "complete"
-    return Prepared(entry.name, "ready", detail, data.sizes, size, data.fingerprint)
+    commit = _pin(entry)
+    return Prepared(
+        entry.name, "ready", detail, data.sizes, kept_bytes, data.fingerprint, revision=commit
+    )
+
+
+def _pin(entry: DataSet) -> str:
+    """Return the commit of the files, and stay with it where the catalogue names none."""
+    if entry.repository is None:
+        return ""
+    patterns = list(entry.files.values())
+    commit = repository.commit(entry.repository, patterns, revision=entry.revision)
+    if commit and entry.revision is None:
+        repository.pin(entry.repository, commit)
+    return commit
 
 
 def _bundle(module: Any, entry: DataSet, *, sample: bool) -> cache.Bundle | None:

@@ -53,6 +53,14 @@ def locate(
     return cached if cached is not None and _complete(cached, patterns) else None
 
 
+def commit(
+    repository: str, patterns: Sequence[str], *, revision: str | None = None, kind: Kind = "dataset"
+) -> str:
+    """The commit that the files on this machine are of; empty where a mirror doesn't tell."""
+    folder = locate(repository, patterns, revision=revision, kind=kind)
+    return folder.name if folder is not None and folder.parent.name == "snapshots" else ""
+
+
 def demand(
     repository: str, patterns: Sequence[str], *, revision: str | None = None, kind: Kind = "dataset"
 ) -> None:
@@ -70,6 +78,7 @@ def _cached(repository: str, revision: str | None, kind: Kind) -> Path | None:
     hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
     folder = hub / f"{kind}s--{repository.replace('/', '--')}"
     reference = folder / "refs" / "main"
+    revision = revision or _pinned(repository, kind)
     if revision is None and reference.is_file():
         revision = reference.read_text(encoding="ascii").strip()
     return folder / "snapshots" / revision if revision else None
@@ -106,21 +115,38 @@ def _ways(repository: str, kind: Kind) -> str:
 
 def _download(repository: str, patterns: Sequence[str], revision: str | None, kind: Kind) -> Path:
     _knock(repository, patterns, kind)
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
+    from data.fetch import fetch
 
+    pinned = revision or _pinned(repository, kind)
     try:
-        folder = snapshot_download(
-            repository, repo_type=kind, revision=revision, allow_patterns=list(patterns)
-        )
-    except (HfHubHTTPError, OSError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        folder = fetch(repository, patterns, pinned, kind)
+    except DataError as error:
         raise DataError(
-            f"{repository} could not be fetched ({first}): {_ways(repository, kind)}"
+            f"{repository} could not be fetched ({error}): {_ways(repository, kind)}"
         ) from None
-    if not _complete(Path(folder), patterns):
+    if not _complete(folder, patterns):
         raise DataError(f"{repository} on the hub has no {', '.join(patterns)}")
-    return Path(folder)
+    if pinned is None:
+        pin(repository, folder.name, kind=kind)
+    return folder
+
+
+def pin(repository: str, commit: str, *, kind: Kind = "dataset") -> None:
+    """Stay with this commit of a repository on this machine, where the catalogue names none."""
+    path = _pin(repository, kind)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(commit, encoding="ascii")
+    beside.replace(path)
+
+
+def _pinned(repository: str, kind: Kind) -> str | None:
+    path = _pin(repository, kind)
+    return path.read_text(encoding="ascii").strip() if path.is_file() else None
+
+
+def _pin(repository: str, kind: Kind) -> Path:
+    return locations.cache() / "revisions" / f"{kind}s--{repository.replace('/', '--')}"
 
 
 def _told_offline() -> bool:

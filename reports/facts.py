@@ -77,14 +77,14 @@ def _data(dataset: str, runs: Sequence[Run]) -> str:
         run.record for run in runs if run.dataset == dataset and run.state == "done" and run.record
     ]
     seen = {
-        (data.train, data.val, data.test, data.fingerprint)
+        (data.train, data.val, data.test, data.fingerprint, data.revision)
         for record in records
         if (data := record.data)
     }
     said = [
         f"{train:,} training, {val:,} validation and {test:,} test examples,"
-        f" fingerprint {mark[:12]}"
-        for train, val, test, mark in sorted(seen)
+        f" fingerprint {mark[:12]}" + (f", commit {revision[:12]}" if revision else "")
+        for train, val, test, mark, revision in sorted(seen)
     ]
     if any(record.spec.data.shots for record in records):
         return "Drawn anew for each seed: " + "; ".join(said)

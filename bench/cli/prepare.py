@@ -1,5 +1,6 @@
 """`bench prepare`: fetch and check ahead what a study needs, so that it runs without a network."""
 
+import time
 from dataclasses import asdict
 
 from bench.cli.options import (
@@ -14,6 +15,8 @@ from bench.cli.options import (
 )
 
 NOT_READY = 3
+#: Without a terminal, how far a step is gets a line no more often than this.
+EVERY_S = 5.0
 
 
 def prepare_command(
@@ -25,6 +28,7 @@ def prepare_command(
 ) -> int:
     """Fetch, decode, tokenise and verify a study's data and weights."""
     from rich.console import Console
+    from rich.markup import escape
 
     from bench.spec import WEIGHTS
     from bench.study import load
@@ -32,6 +36,7 @@ def prepare_command(
     use_data_root(data_root)
     study = load(name, scale, settings or ())
     from data.prepare import prepare
+    from data.progress import size
 
     console = Console(highlight=False, stderr=output is Format.JSON)
     weights = {
@@ -41,14 +46,26 @@ def prepare_command(
     }
     sample = any(spec.sample for spec in study.data)
     with console.status("preparing …") as status:
+        printed = 0.0
 
         def progress(line: str) -> None:
-            status.update(line)
+            status.update(escape(line))
             if not console.is_terminal:
                 console.print(line, markup=False, soft_wrap=True)
 
+        def passing(line: str) -> None:
+            nonlocal printed
+            status.update(escape(line))
+            if not console.is_terminal and time.monotonic() - printed > EVERY_S:
+                printed = time.monotonic()
+                console.print(line, markup=False, soft_wrap=True)
+
         results = prepare(
-            study.datasets().values(), progress, sample=sample, weights=sorted(weights)
+            study.datasets().values(),
+            progress,
+            sample=sample,
+            weights=sorted(weights),
+            passing=passing,
         )
     failed = sum(result.state == "failed" for result in results)
     if output is Format.JSON:
@@ -57,8 +74,10 @@ def prepare_command(
     for result in results:
         colour = "red" if result.state == "failed" else "green"
         counts = ", ".join(f"{count:,} {split}" for split, count in result.splits.items())
-        size = f"{result.bytes / 1e6:,.1f} MB" if result.bytes else ""
-        parts = [part for part in (result.detail, counts, size, result.fingerprint[:12]) if part]
+        kept = size(result.bytes) if result.bytes else ""
+        commit = f"commit {result.revision[:12]}" if result.revision else ""
+        mark = f"fingerprint {result.fingerprint[:12]}" if result.fingerprint else ""
+        parts = [part for part in (result.detail, counts, kept, commit, mark) if part]
         console.print(
             f"[{colour}]{result.state}[/]  {result.name}: {'; '.join(parts)}", soft_wrap=True
         )
