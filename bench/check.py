@@ -46,7 +46,7 @@ def check(plan: Plan, printed: Sequence[Printed] = ()) -> list[tuple[Rule, list[
 
 
 def _records(plan: Plan) -> Iterator[tuple[PlannedRun, Record]]:
-    for planned in plan.runs:
+    for planned in plan.all:
         if planned.attempt and planned.attempt.record:
             yield planned, planned.attempt.record
 
@@ -56,7 +56,7 @@ def _name(planned: PlannedRun) -> str:
 
 
 def _done(plan: Plan) -> Iterator[str]:
-    for planned in plan.runs:
+    for planned in plan.all:
         if planned.state != "done":
             yield f"{_name(planned)} is {planned.state}: {planned.reason}"
 
@@ -89,7 +89,7 @@ def _budgets(plan: Plan) -> Iterator[str]:
         return
     spent: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for planned, record in _records(plan):
-        if record.status == "done" and record.curve:
+        if record.status == "done" and record.curve and not planned.keep_weights:
             batch = record.spec.recipe.batch_size
             spent[planned.run.dataset].add((len(record.curve), record.curve[-1].step * batch))
     for dataset, found in spent.items():

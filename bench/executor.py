@@ -172,6 +172,8 @@ class Executor:
             gpus=(),
             sources=planned.sources,
             command=provenance.command_line(),
+            keep_weights=planned.keep_weights,
+            start=planned.start,
             **asdict(self.execution),
         )
         job = self.launcher.start(order, slot)

@@ -47,6 +47,8 @@ class Order:
     strategy: Strategy = "ddp"
     compile: bool = False
     checkpoint_s: float = 600.0  # the longest time between two checkpoints
+    keep_weights: bool = False  # others start from them
+    start: Path | None = None  # the attempt whose weights to start from; by default the newest
 
 
 def carry_out(order: Order) -> None:
@@ -70,6 +72,8 @@ def unfit(recipe: Recipe, *, device: str, devices: int, strategy: Strategy) -> s
         return "precision fp16 needs a GPU; a CPU trains in fp32 or bf16"
     if device == "cpu" and strategy == "fsdp":
         return "strategy fsdp needs GPUs; a CPU has ddp"
+    if strategy == "fsdp" and recipe.ema:
+        return "strategy fsdp keeps no averages of weights: leave out ema, or take ddp"
     if strategy == "fsdp" and recipe.precision == "fp16":
         return "strategy fsdp is for fp32 and bf16, not fp16"
     return None

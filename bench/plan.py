@@ -5,10 +5,12 @@ Pure: it is given what the store holds and what the sources are, and touches nei
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 from typing import Literal
 
+from bench import lineage
 from bench.search.trial import Ledger
 from bench.sources import changed
 from bench.spec import RunSpec
@@ -28,6 +30,8 @@ class PlannedRun:
     expected_s: float
     attempt: Attempt | None
     sources: Mapping[str, str]
+    keep_weights: bool = False  # others start from them
+    start: Path | None = None  # the attempt to start from, where it isn't the store's newest
 
     @property
     def key(self) -> str:
@@ -48,11 +52,20 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a study in the order in which they are to be run."""
+    """The runs of a study in the order in which they are to be run.
+
+    `before` are those that others start from; they come first, and in no table.
+    """
 
     study: Study
     runs: list[PlannedRun]
     searches: list[Ledger] = field(default_factory=list)
+    before: list[PlannedRun] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[PlannedRun]:
+        """First what others start from, then the study's own."""
+        return [*self.before, *self.runs]
 
     @property
     def searching(self) -> bool:
@@ -66,21 +79,21 @@ class Plan:
         """
         return self._unique(
             planned
-            for planned in self.runs
+            for planned in self.all
             if planned.state in {"missing", "stale"}
             or (planned.state == "failed" and (retry_failed or planned.lost))
         )
 
     def running(self) -> list[PlannedRun]:
         """What other processes are at."""
-        return self._unique(planned for planned in self.runs if planned.state == "running")
+        return self._unique(planned for planned in self.all if planned.state == "running")
 
     def counts(self) -> dict[State, int]:
         """How many runs are in each state; every state has a number."""
         counts: dict[State, int] = dict.fromkeys(
             ("done", "missing", "stale", "failed", "running"), 0
         )
-        for planned in self.runs:
+        for planned in self.all:
             counts[planned.state] += 1
         return counts
 
@@ -97,17 +110,33 @@ def make(
     attempts: Mapping[str, Attempt],
     sources_of: Callable[[RunSpec], Mapping[str, str]],
     searches: Iterable[Ledger] = (),
+    before: Sequence[Run] = (),
 ) -> Plan:
-    """Judge every run of the study by its newest attempt and today's sources."""
-    expected = _expectations(runs, attempts, study.run_s)
-    planned = []
-    for run in runs:
-        attempt = attempts.get(run.key)
-        sources = sources_of(run.spec)
+    """Judge every run of the study by its newest attempt and today's sources.
+
+    `before` are the runs that others start from, parents first.
+    """
+    expected = _expectations([*before, *runs], attempts, study.run_s)
+    judged: dict[str, PlannedRun] = {}
+
+    def planned(run: Run, keep_weights: bool) -> PlannedRun:
+        attempt, sources = attempts.get(run.key), sources_of(run.spec)
         state, reason = judge(attempt, sources)
+        if run.spec.start is not None:
+            parent = judged.get(run.spec.start.key)
+            state, reason = lineage.judge(state, reason, attempt, parent)
         expected_s = expected[run.entry, run.dataset]
-        planned.append(PlannedRun(run, state, reason, expected_s, attempt, sources))
-    return Plan(study, planned, list(searches))
+        return PlannedRun(run, state, reason, expected_s, attempt, sources, keep_weights)
+
+    for run in before:
+        judged[run.key] = planned(run, True)
+    found = [
+        replace(judged[run.key], run=run) if run.key in judged else planned(run, False)
+        for run in runs
+    ]
+    ledgers = list(searches)
+    trials = any(not ledger.closed for ledger in ledgers)
+    return Plan(study, found, ledgers, lineage.demand(list(judged.values()), found, trials=trials))
 
 
 def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:

@@ -123,6 +123,9 @@ class Record(_Frozen):
         str | None, Field(description="SHA-256 of weights.safetensors beside the record, if kept")
     ] = None
     start: Start | None = None
+    checkpoints: Annotated[
+        dict[str, str], Field(description="SHA-256 of weights that the model's arguments name")
+    ] = {}
     cost: Cost | None = None
     data: DataFacts | None = None
     provenance: Provenance

@@ -35,7 +35,10 @@ def compare(
     }
     moved = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     same_bits = (
-        not moved and before.predictions == after.predictions and before.curve == after.curve
+        not moved
+        and before.predictions == after.predictions
+        and before.weights == after.weights
+        and before.curve == after.curve
     )
     close = all(abs(was - now) <= TOLERANCE for was, now in pairs.values())
     verdict: Verdict = "different"

@@ -15,9 +15,12 @@ import data.catalogue
 import models.catalogue
 from bench.spec import DataSpec, RunSpec
 from data.dataset import DataSet
+from models.probes import PROBES
 
 #: What trains every model on every data set.
 _TRAINING = "bench.training"
+#: What takes the weights that a run starts from.
+_START = "bench.start"
 #: Rooms whose modules are followed from one import to the next.
 _ROOMS = ("data", "models")
 #: Modules that find, describe or check things, but compute nothing of a run.
@@ -37,19 +40,24 @@ _INDEXES = {
     "models.catalogue",
     "models.check",
     "models.errors",
+    "models.probes",
     "models.registry",
 }
 
 
 def of_run(spec: RunSpec) -> Mapping[str, str]:
     """The sources behind a run, as they are now, and what the catalogue says of its data."""
-    return _of(spec.model.name, spec.data)
+    extra = tuple(PROBES[name].module for name in spec.probes if name in PROBES)
+    if spec.start is not None or spec.weights:
+        extra += (_START,)
+    return _of(spec.model.name, spec.data, extra)
 
 
 @cache
-def _of(model: str, data_spec: DataSpec) -> Mapping[str, str]:
+def _of(model: str, data_spec: DataSpec, extra: tuple[str, ...]) -> Mapping[str, str]:
     dataset = dataset_of(data_spec)
-    modules = behind(models.catalogue.find(model).module, dataset.module, task_module(dataset))
+    module = models.catalogue.find(model).module
+    modules = behind(module, dataset.module, task_module(dataset), extra)
     facts = repr(sorted(dataset.what_counts().items())).encode()
     return {
         **modules,
@@ -77,11 +85,14 @@ def task_module(dataset: DataSet) -> str:
 
 @cache
 def behind(
-    model_module: str, data_module: str, task_module: str = "models.tasks.classify"
+    model_module: str,
+    data_module: str,
+    task_module: str = "models.tasks.classify",
+    extra: tuple[str, ...] = (),
 ) -> Mapping[str, str]:
     """The digest of every file of ours behind a run, by path such as `models/mixer.py`."""
     found: dict[str, str] = {}
-    waiting = [_TRAINING, model_module, data_module, task_module]
+    waiting = [_TRAINING, model_module, data_module, task_module, *extra]
     while waiting:
         name, path = _file(waiting.pop())
         if path is not None and name not in found:

@@ -8,6 +8,7 @@
         checkpoints/          where its training stands; gone once a record is there
         failure-1.json        why rank 1 failed, for rank 0 to put into the record
         predictions.npz       per-example results on the test split
+        weights.safetensors   the final weights, of runs that others start from
         request               what somebody outside asks of it: `prune` or `stop`
         record.json           written last, beside and renamed; with a checksum
     environments/<digest>.json  hardware and packages, shared by records
@@ -37,6 +38,8 @@ from bench.errors import UserError
 from bench.record import SCHEMA_VERSION, Environment, Examples, Record
 from bench.spec import RunSpec
 
+#: The file of a run's final weights, where others start from them.
+WEIGHTS = "weights.safetensors"
 _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","record":'
 
@@ -62,6 +65,7 @@ class Attempt:
     state: Literal["recorded", "damaged", "running", "interrupted"]
     record: Record | None = None
     problem: str = ""
+    kept: bool = False  # its final weights are there
 
 
 @dataclass
@@ -94,13 +98,13 @@ class Store:
         for key, number in self.attempts():
             if wanted is None or key in wanted:
                 newest[key] = max(number, newest.get(key, 0))
-        return {key: self._read(key, number) for key, number in newest.items()}
+        return {key: self.read(key, number) for key, number in newest.items()}
 
     def earlier(self, newest: Attempt) -> list[Attempt]:
         """Read the attempts before the newest one of a run, oldest first."""
         numbers = range(1, newest.number)
         kept = [number for number in numbers if self.folder(newest.key, number).is_dir()]
-        return [self._read(newest.key, number) for number in kept]
+        return [self.read(newest.key, number) for number in kept]
 
     def folder(self, key: str, number: int) -> Path:
         """Where an attempt lives."""
@@ -200,7 +204,8 @@ class Store:
             if key and number.isdigit():
                 yield key, int(number)
 
-    def _read(self, key: str, number: int) -> Attempt:
+    def read(self, key: str, number: int) -> Attempt:
+        """One attempt, whether it is the newest or not."""
         folder = self.folder(key, number)
         try:
             record = read_record(folder / "record.json")
@@ -211,7 +216,8 @@ class Store:
             return Attempt(key, number, folder, "damaged", problem=str(error))
         if record.key != key:
             return Attempt(key, number, folder, "damaged", problem=f"it is of run {record.key}")
-        return Attempt(key, number, folder, "recorded", record)
+        kept = bool(record.weights) and (folder / WEIGHTS).is_file()
+        return Attempt(key, number, folder, "recorded", record, kept=kept)
 
 
 def read_record(path: Path) -> Record:

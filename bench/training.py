@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,18 +18,22 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from pytorch_lightning.utilities import disable_possible_user_warnings
 
 from bench import fitting
+from bench import start as starts
 from bench.checkpoint import State
 from bench.conductor import Conductor, Control, Loader, Pruned
 from bench.order import Strategy, unfit
 from bench.ranks import ALONE, Environment, Rank
-from bench.record import DataFacts, Epoch
+from bench.record import DataFacts, Epoch, Start
 from bench.sources import dataset_of, task_module
-from bench.spec import WEIGHTS, Recipe, RunSpec, Scalar
+from bench.spec import Recipe, RunSpec
+from bench.start import Origin
 from data import repository
 from data.dataset import DataSet
 from data.errors import DataError
 from data.examples import Example
 from models import registry
+from models.probes import PROBES
+from models.tasks.freezing import freeze_body
 from models.tasks.optimisation import Optimisation
 from models.tasks.synchronised import synchronised
 from models.tasks.task import Task
@@ -95,6 +98,9 @@ class Outcome:
     train_examples_per_s: float
     resumed_from: list[int]
     earlier_s: float  # of those attempts, as far as this one goes on from them
+    weights: dict[str, torch.Tensor] | None = None  # the final ones, if they are to be kept
+    start: Start | None = None
+    checkpoints: dict[str, str] = field(default_factory=dict)
 
 
 class _Resumed(NamedTuple):
@@ -120,6 +126,7 @@ class Reporter(pl.Callback):
     tell: Callable[[Epoch], None]
     curve: list[Epoch] = field(default_factory=list)
     validation_s: float = 0.0
+    probe: Callable[[Task], dict[str, float]] = lambda task: {}
 
     def on_validation_start(self, *_: Any) -> None:
         """Validation is no part of the training speed."""
@@ -138,12 +145,32 @@ class Reporter(pl.Callback):
             step=pl_module.step,
             train_loss=results.pop("train_loss"),
             val_loss=results.pop("val_loss"),
-            metrics=results,
+            metrics=results | self.probe(pl_module),
         )
         if not math.isfinite(epoch.train_loss):
             raise Diverged(f"the training loss is {epoch.train_loss} in epoch {epoch.epoch}")
         self.curve.append(epoch)
         self.tell(epoch)
+
+
+@dataclass
+class Ending(pl.Callback):
+    """Ends the training, and takes the final weights along where they are to be kept."""
+
+    keep: bool
+    weights: dict[str, torch.Tensor] | None = None
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """All ranks take part, since a sharded model is gathered from them."""
+        assert isinstance(pl_module, Task)
+        pl_module.finish()
+        if self.keep:
+            state = trainer.strategy.lightning_module_state_dict()
+            self.weights = {
+                name.removeprefix("model."): value.detach().cpu().clone()
+                for name, value in state.items()
+                if name.startswith("model.")
+            }
 
 
 def train(
@@ -156,10 +183,13 @@ def train(
     strategy: Strategy = "ddp",
     compiled: bool = False,
     control: Control | None = None,
+    origin: Callable[[RunSpec], Origin | None] = starts.find,
+    keep_weights: bool = False,
 ) -> Outcome:
     """Train as the spec says, then score the test split once, unless the run is a trial.
 
-    `loaded` is shown the data. Several ranks, which have met, each call this and get the same.
+    `loaded` is shown the data; `origin` finds the weights that the run starts from. Several
+    ranks, which have met, each call this and get the same.
     """
     control = control or Control()
     if problem := unfit(spec.recipe, device=device, devices=rank.world, strategy=strategy):
@@ -168,7 +198,9 @@ def train(
     seed_everything(spec.seed)
     data = load(spec, rank)
     loaded(data)
-    model = registry.create(spec.model.name, **data.facts(), **_arguments(spec))
+    model, begun, checkpoints = _model(spec, data, origin)
+    if spec.recipe.freeze:
+        freeze_body(model)  # before it is counted
     counts = [(p.numel(), p.requires_grad) for p in model.parameters()]
     if rank.world > 1:
         model = synchronised(model, device)
@@ -177,15 +209,18 @@ def train(
     if compiled:
         model.compile()
     task = make_task(model, data.entry, spec.recipe)
-    loader = data.train_dataloader()
-    task.total_steps = spec.recipe.epochs * len(loader)
+    probe = _prober(spec, data)
+    loader = data.train_dataloader() if spec.recipe.epochs else None
+    task.total_steps = spec.recipe.epochs * len(loader) if loader else 0
     resumed = _resumed(control, rank)
     earlier = resumed.state if resumed else _BEFORE
     reporter = Reporter(
         tell,
         curve=[Epoch.model_validate_json(line) for line in earlier["curve"]],
         validation_s=earlier["validation_s"],
+        probe=probe,
     )
+    ending = Ending(keep_weights)
     for epoch in reporter.curve:
         tell(epoch)
     started = time.perf_counter() - earlier["train_s"]
@@ -201,7 +236,10 @@ def train(
             "attempts": attempts,
         }
 
-    conductor = Conductor(loader, control, extra, state=resumed.state if resumed else None)
+    callbacks: list[pl.Callback] = [reporter, ending]
+    if loader:
+        conductor = Conductor(loader, control, extra, state=resumed.state if resumed else None)
+        callbacks.append(conductor)
     trainer = pl.Trainer(
         accelerator="gpu" if device == "cuda" else device,
         devices=rank.world // rank.nodes,
@@ -211,7 +249,7 @@ def train(
         max_epochs=spec.recipe.epochs,
         # Ops without a deterministic form are rare and worth a warning, not a failure.
         deterministic="warn",
-        callbacks=[reporter, conductor],
+        callbacks=callbacks,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -221,7 +259,8 @@ def train(
     )
     pruned = False
     try:
-        trainer.fit(task, conductor.bites(task), data.val_dataloader())
+        if loader:
+            trainer.fit(task, conductor.bites(task), data.val_dataloader())
     except Pruned:
         pruned = True
     train_s = time.perf_counter() - started
@@ -235,7 +274,9 @@ def train(
             prefix = "" if name == task.tests[0] else f"{name}_"
             check_scored(found[f"{prefix}index"], data.sizes[name])
             tested += data.sizes[name]
-    seen = task.step * min(spec.recipe.batch_size, data.sizes["train"])
+        metrics |= probe(task)
+    sizes = {"train": 0, "val": 0, **data.sizes}
+    seen = task.step * min(spec.recipe.batch_size, sizes["train"])
     return Outcome(
         pruned=pruned,
         metrics=metrics,
@@ -244,17 +285,20 @@ def train(
         curve=reporter.curve,
         data=DataFacts(
             fingerprint=data.fingerprint,
-            train=data.sizes["train"],
-            val=data.sizes["val"],
+            train=sizes["train"],
+            val=sizes["val"],
             test=tested,
             revision=_revision(data.entry),
         ),
         parameters=sum(count for count, _ in counts),
         trainable_parameters=sum(count for count, trained in counts if trained),
         train_s=train_s,
-        train_examples_per_s=seen / (train_s - reporter.validation_s),
+        train_examples_per_s=seen / (train_s - reporter.validation_s) if seen else 0.0,
         resumed_from=attempts,
         earlier_s=earlier["total_s"],
+        weights=ending.weights,
+        start=begun,
+        checkpoints=checkpoints,
     )
 
 
@@ -302,23 +346,39 @@ def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
             world_size=rank.world,
             sample=spec.data.sample,
         )
-        data.setup()
+        data.setup(None if spec.recipe.epochs else "test")
     except Exception as error:
         raise DataProblem(str(error)) from error
     return data
 
 
-def _arguments(spec: RunSpec) -> dict[str, Scalar]:
-    """The model's arguments, with repositories of weights as their folders on this machine."""
-    found = dict(spec.model.args)
+def _model(
+    spec: RunSpec, data: DataModule, origin: Callable[[RunSpec], Origin | None]
+) -> tuple[torch.nn.Module, Start | None, dict[str, str]]:
+    """The model with the weights that it starts from, whose they are, and digests of others."""
     try:
-        for name in WEIGHTS & found.keys():
-            if not Path(str(found[name])).is_dir():
-                files = repository.files(str(found[name]), repository.WEIGHTS, kind="model")
-                found[name] = str(files[0].parent)
+        arguments, digests = starts.arguments(spec)
+        model = registry.create(spec.model.name, **data.facts(), **arguments)
+        found = origin(spec)
+        return model, starts.load(model, found, spec) if found else None, digests
     except DataError as error:
         raise DataProblem(str(error)) from error
-    return found
+
+
+def _prober(spec: RunSpec, data: DataModule) -> Callable[[Task], dict[str, float]]:
+    """What measures the model as evaluation sees it, on the first validation batch."""
+    measures = [importlib.import_module(PROBES[name].module).measure for name in spec.probes]
+
+    def probe(task: Task) -> dict[str, float]:
+        found: dict[str, float] = {}
+        if measures:
+            inputs = tuple(x.to(task.device) for x in next(iter(data.val_dataloader())).inputs)
+            with task.evaluated():
+                for measure in measures:
+                    found |= measure(task.model, inputs)
+        return found
+
+    return probe
 
 
 def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
@@ -331,6 +391,12 @@ def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
         metrics=entry.metrics,
         tests=entry.tests,
     )
+    if recipe.freeze:
+        task.freeze_body()
+    if recipe.ema:
+        task.average_weights(recipe.ema)
+    # transformers hands out its models in evaluation, and Lightning leaves that as it is.
+    task.train()
     return task
 
 

@@ -23,17 +23,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 
 from bench import provenance
+from bench import start as starts
 from bench.checkpoint import Checkpoints
 from bench.conductor import Control, Interrupt, Stopped
 from bench.order import STOPPED, TAKEN, UNWRITABLE, Device, Order
 from bench.provenance import now
 from bench.ranks import PATIENCE_S, Rank, Siblings, lost_the_others, most, report, reported
 from bench.record import Cost, Epoch, Example, Examples, Failure, FailureClass, Record
-from bench.store import Store, Taken, write_atomically
+from bench.store import WEIGHTS, Store, Taken, write_atomically
 from bench.training import DataModule, DataProblem, Diverged, Outcome, train
+from data.errors import DataError
 from models import registry
 
 
@@ -107,8 +110,10 @@ class _Run:
 
     def _record(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int) -> Record:
         order, store = self.order, self.store
-        predictions = cost = None
+        predictions = cost = weights = None
         if outcome is not None:
+            if outcome.weights is not None:
+                weights = _save_weights(self.folder / WEIGHTS, outcome.weights)
             if outcome.predictions:
                 predictions = _save_predictions(self.folder / "predictions.npz", outcome)
             total_s = time.perf_counter() - self.clock + outcome.earlier_s
@@ -135,6 +140,9 @@ class _Run:
             scored=outcome.scored if outcome else 0,
             curve=outcome.curve if outcome else [],
             predictions=predictions,
+            weights=weights,
+            start=outcome.start if outcome else None,
+            checkpoints=outcome.checkpoints if outcome else {},
             cost=cost,
             data=outcome.data if outcome else None,
             provenance=provenance.of(order, device=self.device, environment=environment),
@@ -233,6 +241,8 @@ def _train(
                 strategy=order.strategy,
                 compiled=order.compile,
                 control=control,
+                origin=partial(starts.find, store=Store(order.store), attempt=order.start),
+                keep_weights=order.keep_weights,
             )
         peak_bytes = most(_peak_memory(device), rank)
     if siblings is not None:
@@ -242,6 +252,8 @@ def _train(
 
 def _show(store: Store, data: DataModule) -> None:
     """Keep a few examples of the data for reports."""
+    if "train" not in data.sizes:  # nothing is trained, and the examples are of training
+        return
     store.write_examples(
         data.fingerprint,
         lambda: Examples(
@@ -308,7 +320,19 @@ def made_with(order: Order, device: str) -> dict[str, str]:
         "devices": str(order.devices),
         "strategy": order.strategy,
         "compile": str(order.compile),
+        "start": _start_digest(order),
     }
+
+
+def _start_digest(order: Order) -> str:
+    """What is in the weights of another run that this one starts from."""
+    if order.spec.start is None:
+        return ""
+    try:
+        origin = starts.find(order.spec, Store(order.store), order.start)
+    except DataError:  # told when they are to be loaded
+        return ""
+    return origin.expected if origin else ""
 
 
 def _earlier(store: Store, order: Order) -> list[tuple[int, Path]]:
@@ -347,6 +371,13 @@ def _save_predictions(path: Path, outcome: Outcome) -> str:
     np.savez_compressed(stream, **small)
     write_atomically(path, stream.getvalue())
     return hashlib.sha256(stream.getvalue()).hexdigest()
+
+
+def _save_weights(path: Path, weights: dict[str, torch.Tensor]) -> str:
+    """Write the final weights for those who start from them; return the file's SHA-256."""
+    content = safetensors.torch.save(weights)
+    write_atomically(path, content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

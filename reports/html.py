@@ -20,12 +20,7 @@ PICTURE_BYTES = 500_000
 def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> str:
     """The page as text; `drawings` are the figures' SVG by name."""
     samples = pages.by_sample(report, runs)
-    # Entries with equal specs share a run.
-    anchors = {
-        (entry, run.key): f"runs-{i}"
-        for i, (_, entry, found) in enumerate(samples)
-        for run in found
-    }
+    anchors = {run.key: f"runs-{i}" for i, (_, _, found) in enumerate(samples) for run in found}
     metrics = list(dict.fromkeys(c.metric for c in report.tables[0].columns if c.metric))
     return pages.render(
         "report.html.j2",
@@ -34,7 +29,7 @@ def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> 
         runs,
         cell=_cell,
         groups=_groups,
-        lists=lambda row, cell: _lists(anchors, row, cell),
+        anchors=anchors,
         metrics=metrics,
         columns={(c.dataset, c.metric): c for c in report.tables[0].columns},
         figures={
@@ -47,12 +42,6 @@ def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> 
         style=_asset("report.css"),
         script=_asset("report.js"),
     )
-
-
-def _lists(anchors: Mapping[tuple[str, str], str], row: Row, cell: Cell) -> list[str]:
-    """Where the runs of a cell are listed: a place for each data set."""
-    places = [(row.label, key) for key in cell.runs]
-    return list(dict.fromkeys(anchors[place] for place in places if place in anchors))
 
 
 def _groups(table: Table) -> list[tuple[str, list[Row]]]:

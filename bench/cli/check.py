@@ -1,5 +1,6 @@
 """`bench check` and `bench reproduce`: can the records be trusted, and do they come out again?"""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -155,6 +156,8 @@ def _run_again(before: "Record", store: "Store") -> "Record":
         expected_s=before.cost.total_s if before.cost else 60.0,
         attempt=attempt,
         sources=sources.of_run(spec),
+        keep_weights=before.weights is not None,
+        start=_start_of(before, store),
     )
     device: Device = "cuda" if before.provenance.device == "cuda" else "cpu"
     execution = Execution(device=device, threads=before.provenance.threads)
@@ -163,6 +166,19 @@ def _run_again(before: "Record", store: "Store") -> "Record":
     record = beside.scan([before.key])[before.key].record
     assert record is not None
     return record
+
+
+def _start_of(before: "Record", store: "Store") -> Path | None:
+    """The attempt whose weights the run started from."""
+    if before.start is None or not before.start.key:
+        return None
+    attempt = store.read(before.start.key, before.start.attempt)
+    if not attempt.kept:
+        raise UserError(
+            f"the weights that {before.key} started from, those of attempt {attempt.number} at "
+            f"{attempt.key}, are not there any more"
+        )
+    return attempt.folder
 
 
 def _environments(store: "Store", *records: "Record") -> "dict[str, Environment]":

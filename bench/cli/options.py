@@ -107,9 +107,9 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
     from bench.search import ledger
 
     searches = [book.ledger() for book in ledger.books(study.cells(), store.root)]
-    runs = study.runs(ledger.chosen(searches))
-    attempts = store.scan(run.key for run in runs)
-    return plan.make(study, runs, attempts, sources.of_run, searches)
+    runs, before = study.runs(ledger.chosen(searches)), study.before()
+    attempts = store.scan(run.key for run in (*before, *runs))
+    return plan.make(study, runs, attempts, sources.of_run, searches, before)
 
 
 def default_jobs(study: "Study") -> int:

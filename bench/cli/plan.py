@@ -38,7 +38,7 @@ def plan_command(
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
     if output is Format.JSON:
-        echo_json([*searches.rows(plan), *(_row(planned) for planned in plan.runs)])
+        echo_json([*searches.rows(plan), *(_row(planned) for planned in plan.all)])
         return
     from rich.console import Console
     from rich.table import Table
@@ -54,8 +54,9 @@ def plan_command(
         return planned.run.entry, planned.run.dataset, planned.state, planned.reason
 
     # Entries in the page's order, not in the alphabet's.
-    place = {label: i for i, label in enumerate(study.entries)}
-    ordered = sorted(plan.runs, key=lambda p: (place[p.run.entry], *alike(p)[1:]))
+    place = {planned.run.entry: i for i, planned in enumerate(plan.before)}
+    place |= {label: len(place) + i for i, label in enumerate(study.entries)}
+    ordered = sorted(plan.all, key=lambda p: (place[p.run.entry], *alike(p)[1:]))
     for (entry, data, state, reason), group in groupby(ordered, alike):
         seeds = spans([planned.run.spec.seed for planned in group])
         table.add_row(
@@ -80,7 +81,7 @@ def summary(plan: "Plan", jobs: int) -> str:
             f"runs come after them; at most about {duration(left_s)} for the rest, {jobs} at a time"
         )
     counts = ", ".join(f"{n} {state}" for state, n in plan.counts().items() if n)
-    line = f"{plan.study.name} ({plan.study.scale}): {len(plan.runs)} runs: {counts}"
+    line = f"{plan.study.name} ({plan.study.scale}): {len(plan.all)} runs: {counts}"
     to_run = plan.to_run()
     if not to_run:
         return line

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -108,6 +108,9 @@ def run_command(
         mirror = _mirror(track, opened, plan)
         try:
             if plan.searching:
+                first = replace(plan, runs=[])
+                if first.to_run(retry_failed=retry_failed) or first.running():
+                    way.run(console, opened, first, mirror)
                 plan = way.search(console, opened, plan, storage)
             if plan.to_run(retry_failed=retry_failed) or plan.running():
                 way.run(console, opened, plan, mirror)
@@ -160,15 +163,16 @@ class _Way:
         """Run what the plan lacks, and wait for what others run."""
         import models.catalogue
         from bench.cli.display import Display
-        from bench.executor import Executor, Listed, Listener
+        from bench.executor import Executor, Listener
         from bench.launch.local import Local
+        from bench.ordered import Ordered
         from bench.sources import task_module
 
         to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
         jobs = max(1, min(self.jobs, len(to_run)))
         left_s = sum(planned.expected_s for planned in to_run) / jobs
         console.print(
-            f"{plan.study.name} ({plan.study.scale}): {len(to_run)} of {len(plan.runs)} runs to "
+            f"{plan.study.name} ({plan.study.scale}): {len(to_run)} of {len(plan.all)} runs to "
             f"do, {jobs} at a time, about {duration(left_s)}"
         )
         # So that a fork has the libraries of its model and data imported already.
@@ -177,10 +181,11 @@ class _Way:
             modules |= {dataset.module, task_module(dataset)}
         launcher = Local(jobs, self.execution.device, sorted(modules))
         with Display(console, to_run + running, jobs) as display:
-            listeners: Sequence[Listener] = [display] if mirror is None else [display, mirror]
+            work = Ordered(to_run, running)
+            listeners: Sequence[Listener] = [work, display, *([mirror] if mirror else [])]
             executor = Executor(store, launcher, self.execution, listeners)
             with _answering_signals(executor):
-                executor.run(Listed(to_run), running)
+                executor.run(work, running)
 
     def search(
         self, console: "Console", store: "Store", plan: "Plan", storage: str | None
@@ -251,17 +256,17 @@ def _reached(plan: "Plan") -> str:
         over = sum(len(ledger.trials) for ledger in plan.searches)
         wanted = sum(ledger.budget.trials for ledger in plan.searches)
         return f"{over} of {wanted} trials are over and kept"
-    return f"{plan.counts()['done']} of {len(plan.runs)} runs are done and kept"
+    return f"{plan.counts()['done']} of {len(plan.all)} runs are done and kept"
 
 
 def _left(console: "Console", plan: "Plan") -> int:
     """Say what is not done, and how to go on."""
-    left = len(plan.runs) - plan.counts()["done"]
+    left = len(plan.all) - plan.counts()["done"]
     if not left:
         return 0
     are = "is" if left == 1 else "are"
     console.print(
-        f"{left} of {len(plan.runs)} runs {are} not done: bench status {plan.study.name} says why; "
+        f"{left} of {len(plan.all)} runs {are} not done: bench status {plan.study.name} says why; "
         "the same command tries what was lost again, --retry-failed all"
     )
     return RUNS_FAILED

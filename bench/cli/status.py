@@ -30,9 +30,9 @@ def status_command(
     plan = make_plan(study, opened)
     rows: dict[str, dict[str, Any]] = {
         label: {"name": label, "runs": 0, **dict.fromkeys(plan.counts(), 0), "failures": []}
-        for label in study.entries
+        for label in [*(planned.run.entry for planned in plan.before), *study.entries]
     }
-    for planned in plan.runs:
+    for planned in plan.all:
         row = rows[planned.run.entry]
         row["runs"] += 1
         row[planned.state] += 1

@@ -59,12 +59,13 @@ class Tracker(Protocol):
 def began(planned: PlannedRun, study: Study) -> Began:
     """The event of a run's start."""
     run = planned.run
-    entry = study.entries[run.entry]
-    labels = {"entry": run.entry, "group": entry.group, "study": study.name, "scale": study.scale}
+    # A run that others start from is no entry, and has no group.
+    group = study.entries[run.entry].group if run.entry in study.entries else ""
+    labels = {"entry": run.entry, "group": group, "study": study.name, "scale": study.scale}
     return Began(
         key=planned.key,
         name=f"{run.entry} · {run.dataset} · seed {run.spec.seed}",
-        tags=tuple(tag for tag in (study.scale, run.dataset, run.entry, entry.group) if tag),
+        tags=tuple(tag for tag in (study.scale, run.dataset, run.entry, group) if tag),
         config={**labels, "key": planned.key, **run.spec.model_dump(mode="json")},
     )
 
@@ -72,7 +73,7 @@ def began(planned: PlannedRun, study: Study) -> Began:
 def replay(plan: Plan) -> Iterator[Event]:
     """All that the store knows of a study, as if it happened now."""
     seen: set[str] = set()
-    for planned in plan.runs:
+    for planned in plan.all:
         record = planned.attempt.record if planned.attempt else None
         if record is None or planned.key in seen:
             continue

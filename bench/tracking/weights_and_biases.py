@@ -1,14 +1,11 @@
 """Weights & Biases: a run for each run, with the key as its id, and one for the report."""
 
-import json
 import netrc
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import wandb
-from pydantic import BaseModel
 
 from bench.tracking.events import (
     Began,
@@ -129,14 +126,7 @@ class WeightsAndBiases:
             f"report-{folder.name.replace('+', '-')}", report.title, "report",
             {"study": self.study, "scale": self.scale, "inputs": report.inputs},
         )  # fmt: skip
-        tables = {table.id: _as_wandb(table) for table in report.tables}
-        lists: dict[str, Sequence[BaseModel]] = {
-            "pairs": report.comparisons,
-            "examples": report.examples,
-            "lost": report.lost,
-        }
-        tables |= {name: _listed(items) for name, items in lists.items() if items}
-        run.log({f"tables/{name}": table for name, table in tables.items()})
+        run.log({f"tables/{table.id}": _as_wandb(table) for table in report.tables})
         images = sorted((folder / "figures").glob("*.png"))
         run.log({f"figures/{path.stem}": wandb.Image(str(path)) for path in images})
         artifact = wandb.Artifact(f"report-{self.study}-{self.scale}", type="report")
@@ -152,28 +142,15 @@ class WeightsAndBiases:
 
 
 def _as_wandb(table: Table) -> Any:
-    """A table's numbers, unrounded, with uncertainty, state and runs in columns of their own."""
+    """A table's numbers, unrounded, with their uncertainty in columns of their own."""
     columns: list[str | int] = ["entry", "group", "source"]
     for column in table.columns:
         name = " ".join(part for part in (column.title, column.metric) if part)
-        columns += [name, *(f"{name}: {part}" for part in ("low", "high", "n", "state", "runs"))]
+        columns += [name, f"{name}: low", f"{name}: high", f"{name}: n"]
     found = wandb.Table(columns=columns)
     for row in table.rows:
         cells: list[Any] = []
         for cell in row.cells:
-            cells += [cell.value, cell.low, cell.high, cell.n, cell.state, " ".join(cell.runs)]
+            cells += [cell.value, cell.low, cell.high, cell.n]
         found.add_data(row.label, row.group, row.source, *cells)
     return found
-
-
-def _listed(items: Sequence[BaseModel]) -> Any:
-    """Objects of one type as a table, a line each."""
-    columns: list[str | int] = [*type(items[0]).model_fields]
-    found = wandb.Table(columns=columns)
-    for item in items:
-        found.add_data(*map(_flat, item.model_dump(mode="json").values()))
-    return found
-
-
-def _flat(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list) else value

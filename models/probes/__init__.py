@@ -1,13 +1,24 @@
 """Probes: measures of a model itself, taken at the end of each epoch; one module each.
 
-A probe's module has `measure(model, example)`, which returns named numbers, or none where the
-model has nothing of the kind. This one imports no torch, so that pages are checked without it.
+A probe's module has `measure(model, inputs)`, which returns named numbers, or none where the model
+has nothing of the kind. This one imports no torch, so that pages are checked without it.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-#: The module of each probe, by the name that a study page gives it.
-PROBES: Mapping[str, str] = {
-    "receptive-field": "models.probes.receptive_field",
-    "toeplitz": "models.probes.toeplitz",
+
+class Probe(NamedTuple):
+    """Where a probe is, and what it measures."""
+
+    module: str
+    metrics: tuple[str, ...]
+
+
+#: The probes by the names that a study page gives them.
+PROBES: Mapping[str, Probe] = {
+    "receptive-field": Probe(
+        "models.probes.receptive_field", ("field_box", "field_formula", "field_effective")
+    ),
+    "toeplitz": Probe("models.probes.toeplitz", ("toeplitz", "toeplitz_random")),
 }

@@ -58,7 +58,7 @@ class MaskedLM(Task):
         }
 
     def _evaluate(self, batch: Batch, loss: Any, predictions: Any) -> None:
-        output = self.model(*batch.inputs)
+        output = self.output(batch)
         masked = batch.target != IGNORED
         losses = self.losses(output, batch.target)
         loss.update(losses)

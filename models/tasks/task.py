@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn, optim
 from torchmetrics import MeanMetric
 
+from models.tasks.average import Average
 from models.tasks.freezing import freeze_body, train_head
 from models.tasks.optimisation import Optimisation
 from models.tasks.predictions import Predictions
@@ -58,6 +59,7 @@ class Task(pl.LightningModule, ABC):
         self.metrics = tuple(metrics)
         self.tests = tuple(tests)
         self.head_only = False
+        self.average: Average | None = None
         self.total_steps = 1
         self.step = 0  # of the optimiser
         self.batch = 0  # of this epoch, each a step
@@ -84,6 +86,25 @@ class Task(pl.LightningModule, ABC):
         """Train the head alone from now on."""
         freeze_body(self.model)
         self.head_only = True
+
+    def average_weights(self, decay: float) -> None:
+        """Evaluate with averages of the weights from now on."""
+        self.average = Average(self.model, decay)
+
+    def finish(self) -> None:
+        """End the training: the averages, if there are any, are the model's weights now."""
+        if self.average is not None:
+            self.average.copy_to(self.model)
+
+    def evaluated(self) -> AbstractContextManager[None]:
+        """Where the model has the weights that evaluation uses."""
+        return self.average.inside(self.model) if self.average is not None else nullcontext()
+
+    def output(self, batch: Batch) -> Any:
+        """What evaluation is of."""
+        if self.average is None:
+            return self.model(*batch.inputs)
+        return self.average.apply_to(self.model, batch.inputs)
 
     def train(self, mode: bool = True) -> Self:
         """Put into training what is trained; a frozen body stays in evaluation."""
@@ -123,6 +144,8 @@ class Task(pl.LightningModule, ABC):
             self.optimisation.set_rate(optimizer, self.step, self.total_steps)
             self._backward(batch)
             self._update(optimizer)
+            if self.average is not None:
+                self.average.update(self.model)
             self.step += 1
             self.batch += 1
 
@@ -223,7 +246,7 @@ class Task(pl.LightningModule, ABC):
         return self.trainer.precision_plugin.forward_context()
 
     def _evaluate(self, batch: Batch, loss: Any, predictions: Any) -> None:
-        output = self.model(*batch.inputs)
+        output = self.output(batch)
         loss.update(self.losses(output, batch.target))
         predictions.update(batch.index, batch.target, self.predict(output))
 

@@ -31,13 +31,6 @@ filter?.addEventListener("input", () => {
     row.hidden = !words.every((word) => text.includes(word));
   }
 });
-// A cell over several data sets leads to the run list, with its entry's runs alone.
-for (const link of document.querySelectorAll("a[data-show]")) {
-  link.addEventListener("click", () => {
-    filter.value = link.dataset.show;
-    filter.dispatchEvent(new Event("input"));
-  });
-}
 // The page of a run, drawn from data when the address names it; all of it goes in as text.
 const data = JSON.parse(document.querySelector("#run-data").textContent);
 const [page, report, title] = [document.querySelector("#page"), document.querySelector("#report"), document.title];

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.record import Failure
-from reports import html, latex, markdown
+from reports import latex, markdown
 from reports.attempts import device_h, of_record, total
 from reports.build import build
 from reports.table import Attempt
@@ -59,8 +59,7 @@ def test_all_are_listed_with_cause_and_log(retried):
     report = build(request, runs)
     found = [(lost.entry, lost.seed, lost.attempt.number, lost.attempt.end) for lost in report.lost]
     assert found == [("a", 0, 1, "interrupted"), ("a", 0, 2, "failed"), ("b", 1, 1, "pruned")]
-    page = html.render(report.model_copy(update={"figures": []}), runs, {})
-    for text in (markdown.render(report, runs), latex.render(report, runs), page):
+    for text in (markdown.render(report, runs), latex.render(report, runs)):
         assert "infrastructure: killed by SIGKILL" in text
         assert "runs/k.2/log.txt" in text
 

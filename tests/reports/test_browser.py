@@ -90,15 +90,6 @@ def test_the_filter_shows_the_runs_with_all_its_words(visit) -> None:
     assert page.locator("#runs tbody tr:visible").count() == 11
 
 
-def test_a_cell_over_several_data_sets_shows_the_runs_of_its_entry(visit) -> None:
-    page = visit()
-    row = page.locator("table").first.locator("tr", has_text="ResNet-152")
-    row.locator("td a").last.click()
-    shown = page.locator("#runs tbody tr:visible")
-    assert set(shown.locator("th").all_text_contents()) == {"ResNet-152"}
-    assert shown.count() == 70
-
-
 @pytest.mark.parametrize("width", [390, 1200])
 def test_nothing_is_wider_than_the_page_or_blank(visit, width: int) -> None:
     page = visit(width)
