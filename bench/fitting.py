@@ -2,7 +2,7 @@
 
 from bench.errors import nearest
 from bench.spec import Recipe
-from data.dataset import DataSet
+from data.dataset import MASKED, DataSet
 from models.probes import PROBES
 
 #: Settings of a recipe that change images.
@@ -15,7 +15,7 @@ def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
     """Settings that would do nothing on this data set: a mistake, or worse, a claim."""
     given = recipe.model_dump(exclude_defaults=True)
     useless = given.keys() & (OF_IMAGES if dataset.kind == "text" else {"whole_words"})
-    if dataset.task != "masked-lm":
+    if dataset.task not in MASKED:
         useless |= given.keys() & {"whole_words"}
     if dataset.task != "classify":
         useless |= given.keys() & {"label_smoothing"}

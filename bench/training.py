@@ -32,6 +32,7 @@ from data.dataset import DataSet
 from data.errors import DataError
 from data.examples import Example
 from models import registry
+from models.heads import add_pair_head
 from models.probes import PROBES
 from models.tasks.freezing import freeze_body
 from models.tasks.optimisation import Optimisation
@@ -359,6 +360,8 @@ def _model(
     try:
         arguments, digests = starts.arguments(spec)
         model = registry.create(spec.model.name, **data.facts(), **arguments)
+        if data.entry.task == "pretrain":
+            add_pair_head(model)
         found = origin(spec)
         return model, starts.load(model, found, spec) if found else None, digests
     except DataError as error:

@@ -49,7 +49,8 @@ class Corpus(TextData):
             return super()._loader(name, shuffle=shuffle)
         found = self.splits[name]
         order = self._order(len(found.labels), shuffle=shuffle)
-        return MaskedLoader(found, self.masking, batch_size=self.batch_size, order=order)
+        kind = PairLoader if self.entry.task == "pretrain" else MaskedLoader
+        return kind(found, self.masking, batch_size=self.batch_size, order=order)
 
 
 class MaskedLoader(TextLoader):
@@ -69,6 +70,16 @@ class MaskedLoader(TextLoader):
         stream = (order.seed, order.epoch) if order.shuffle else (0,)
         seen, wanted = self.masking.apply(tokens, [(*stream, int(i)) for i in index])
         return Batch((seen, mask, segments), wanted, index, together)
+
+
+class PairLoader(MaskedLoader):
+    """Masks pairs; the target has the pair's class in the place of [CLS]."""
+
+    def batch(self, number: int, everybody: Tensor) -> Batch:
+        """Mask, then say whether the second part follows."""
+        batch = super().batch(number, everybody)
+        batch.target[:, 0] = self.target[batch.index]
+        return batch
 
 
 def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> Corpus:
@@ -108,7 +119,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
             tokenizer = tokenisers.train(lambda: of("train"), wanted)
         else:
             tokenizer = tokenisers.load(entry.tokenizer)
-        cut = _pairs if entry.task == "classify" else _packed
+        cut = _packed if entry.task == "masked-lm" else _pairs
         for name in parts:
             cut(draft, name, _encoded(tokenizer, of(name)), tokenizer, entry.length)
         _save_vocabulary(draft, tokenizer, entry.vocab_size)

@@ -6,7 +6,10 @@ from typing import Any, Literal
 
 from data.errors import DataError
 
-Task = Literal["classify", "regress", "masked-lm"]
+Task = Literal["classify", "regress", "masked-lm", "pretrain"]
+
+#: Tasks that fill in masked words.
+MASKED = {"masked-lm", "pretrain"}
 
 #: Whether more of a metric is better. Metrics of a second test split end in its name.
 HIGHER_IS_BETTER: Mapping[str, bool] = {
@@ -18,6 +21,7 @@ HIGHER_IS_BETTER: Mapping[str, bool] = {
     "pearson": True,
     "spearman": True,
     "masked_accuracy": True,
+    "nsp_accuracy": True,
     "perplexity": False,
     "loss": False,
     "loss_mismatched": False,
@@ -73,7 +77,7 @@ class DataSet:
         """The module of the data module that loads it; its `make` makes one."""
         if self.kind == "image":
             return "data.streamed" if self.streamed else "data.images"
-        raw = self.task == "masked-lm" or self.name.endswith("-nsp")
+        raw = self.task in MASKED or self.name.endswith("-nsp")
         return "data.corpus" if raw else "data.text"
 
     @property

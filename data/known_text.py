@@ -367,4 +367,19 @@ _NEXT = tuple(
     if corpus.name in {"python-docs", "wikitext103"}
 )
 
-DATA_SETS = (*_NEXT, *_GLUE_TASKS, _AG_NEWS, *_GENERATED, *_CORPORA)
+#: Masked words and next sentences at once, as BERT was pre-trained.
+_PAIRS = tuple(
+    replace(
+        corpus,
+        name=f"{corpus.name}-pairs",
+        title=f"{corpus.title}: masked words, and is the second part what follows?",
+        task="pretrain",
+        labels=("other", "next"),
+        metrics=("perplexity", "masked_accuracy", "nsp_accuracy"),
+        policy=f"{corpus.policy}; half of the pairs follow each other, seed 0",
+        splits={},
+    )
+    for corpus in _CORPORA
+)
+
+DATA_SETS = (*_NEXT, *_PAIRS, *_GLUE_TASKS, _AG_NEWS, *_GENERATED, *_CORPORA)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from data import cache, repository
 from data.catalogue import find
-from data.dataset import DataSet
+from data.dataset import MASKED, DataSet
 from data.errors import DataError
 from data.progress import heard_by, size
 
@@ -104,7 +104,7 @@ def _prepare(entry: DataSet, progress: Progress, *, sample: bool) -> Prepared:
     promised = sum(entry.splits.values())
     there = sum(data.sizes.values())
     # A corpus counts rows, what is trained on are pieces of them.
-    part = entry.task != "masked-lm" and entry.splits and there < promised
+    part = entry.task not in MASKED and entry.splits and there < promised
     detail = f"a sample of {promised:,}" if part else "complete"
     commit = _pin(entry)
     return Prepared(

@@ -15,6 +15,21 @@ class HasResetHead(Protocol):
         """Replace the head."""
 
 
+@runtime_checkable
+class HasPairHead(Protocol):
+    """A model that can have BERT's second head of pre-training (the text models can)."""
+
+    def add_pair_head(self) -> None:
+        """Add it; the model then returns both heads' logits."""
+
+
+def add_pair_head(model: nn.Module) -> None:
+    """Give a masked-LM model the head that tells whether the second part follows the first."""
+    if not isinstance(model, HasPairHead):
+        raise ModelError(f"{type(model).__name__} can't have a head for pairs beside another")
+    model.add_pair_head()
+
+
 def output_names(model: nn.Module) -> tuple[str, ...]:
     """The names of the modules that turn features into the outputs of one task."""
     if (encoder := _encoder_of(model)) is not None:

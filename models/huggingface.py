@@ -1,5 +1,7 @@
 """An encoder of transformers behind the interface of our text models."""
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -31,17 +33,18 @@ class HuggingFaceText(nn.Module):
         self.takes_segments = (
             "token_type_ids" in taken and getattr(config, "type_vocab_size", 2) > 1
         )
+        self.read: Callable[[Any], Any] = attrgetter("logits")
 
     def forward(
         self, tokens: Tensor, mask: Tensor | None = None, segments: Tensor | None = None
-    ) -> Tensor:
-        """Return logits B×classes, or B×S×words with the masked-LM head."""
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return logits B×classes, or B×S×words with the masked-LM head, or the latter and B×2."""
         given: dict[str, Tensor] = {}
         if mask is not None:
             given["attention_mask"] = mask.to(tokens.dtype)
         if segments is not None and self.takes_segments:
             given["token_type_ids"] = segments
-        return self.model(input_ids=tokens, **given).logits
+        return self.read(self.model(input_ids=tokens, **given))
 
     def reset_head(self, classes: int) -> None:
         """Replace the head by a fresh one that classifies; the encoder keeps its weights."""
@@ -50,6 +53,22 @@ class HuggingFaceText(nn.Module):
         # Not strict: BERT's pooler belongs to the classifier, the masked-LM model has none.
         fresh.base_model.load_state_dict(self.model.base_model.state_dict(), strict=False)
         self.model = fresh
+        self.read = attrgetter("logits")
+
+    def add_pair_head(self) -> None:
+        """Put beside the masked-LM head one that tells whether the second part follows."""
+        from transformers import AutoModelForPreTraining
+
+        like = next(self.model.parameters())
+        both = AutoModelForPreTraining.from_config(self.model.config)
+        if not hasattr(getattr(both, "cls", None), "seq_relationship"):
+            raise ModelError(
+                f"{type(both).__name__} of transformers was not pre-trained on pairs of sentences: "
+                "it has a masked-LM head only"
+            )
+        both.load_state_dict(self.model.state_dict(), strict=False)
+        self.model = both.to(like.device, like.dtype)
+        self.read = attrgetter("prediction_logits", "seq_relationship_logits")
 
 
 def configuration(model_type: str, weights: str | None, **settings: int | float | None) -> Any:

@@ -6,7 +6,7 @@ from models.errors import ModelError
 from models.layers.embedding import FrozenEncoder, TokenEmbedding
 from models.layers.initialise import initialise
 from models.layers.pooling import TextPool
-from models.layers.text_heads import ClassificationHead, MaskedLMHead
+from models.layers.text_heads import BothHeads, ClassificationHead, MaskedLMHead
 
 
 class Stack(nn.Module):
@@ -59,8 +59,8 @@ class TextModel(nn.Module):
 
     def forward(
         self, tokens: Tensor, mask: Tensor | None = None, segments: Tensor | None = None
-    ) -> Tensor:
-        """Return logits B×classes, or B×S×words with the masked-LM head."""
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return logits B×classes, or B×S×words with the masked-LM head, or the latter and B×2."""
         check_length(tokens, self.length)
         x = self.dropout(self.embedding(tokens, mask, segments))
         return self.head(self.body(x, mask), mask)
@@ -70,6 +70,14 @@ class TextModel(nn.Module):
         like = next(self.body.parameters())
         head = ClassificationHead(self.width, classes, self.pool, self.rate)
         self.head = head.to(like.device, like.dtype)
+
+    def add_pair_head(self) -> None:
+        """Put beside the masked-LM head one that tells whether the second part follows."""
+        if not isinstance(self.head, MaskedLMHead):
+            raise ModelError("a head for pairs stands beside the masked-LM head (classes=0)")
+        like = next(self.body.parameters())
+        pairs = ClassificationHead(self.width, 2, self.pool, self.rate)
+        self.head = BothHeads(self.head, pairs.to(like.device, like.dtype))
 
 
 def check_length(tokens: Tensor, length: int) -> None:

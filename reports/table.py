@@ -28,6 +28,7 @@ PERCENT = (
     "accuracy",
     "accuracy_mismatched",
     "masked_accuracy",
+    "nsp_accuracy",
     "top1",
     "top5",
     "f1",

@@ -1,4 +1,4 @@
-"""The two heads of text models: fill in the masked words, or classify."""
+"""The heads of text models: fill in the masked words, classify, or both at once."""
 
 from torch import Tensor, nn
 
@@ -38,3 +38,15 @@ class ClassificationHead(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map B×S×C to logits B×classes."""
         return self.linear(self.dropout(self.pool(x, mask)))
+
+
+class BothHeads(nn.Module):
+    """BERT's two heads of pre-training: the words, and whether the second part follows."""
+
+    def __init__(self, words: MaskedLMHead, pairs: ClassificationHead) -> None:
+        super().__init__()
+        self.words, self.pairs = words, pairs
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Map B×S×C to logits B×S×words and B×classes."""
+        return self.words(x, mask), self.pairs(x, mask)

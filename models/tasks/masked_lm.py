@@ -59,13 +59,19 @@ class MaskedLM(Task):
 
     def _evaluate(self, batch: Batch, loss: Any, predictions: Any) -> None:
         output = self.output(batch)
-        masked = batch.target != IGNORED
         losses = self.losses(output, batch.target)
         loss.update(losses)
+        predictions.update(batch.index, *self.by_text(output, batch.target, losses))
+
+    def by_text(
+        self, output: Tensor, target: Tensor, losses: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """How many tokens of each text were masked, how many are right, and their loss."""
+        masked = target != IGNORED
         texts = torch.nonzero(masked)[:, 0]
         summed = torch.zeros(len(masked), device=losses.device).index_add_(0, texts, losses.float())
-        right = (self.predict(output) == batch.target) & masked
-        predictions.update(batch.index, masked.sum(1), right.sum(1), summed)
+        right = (self.predict(output) == target) & masked
+        return masked.sum(1), right.sum(1), summed
 
 
 def make(

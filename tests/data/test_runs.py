@@ -36,6 +36,15 @@ def test_masked_tokens_are_scored_by_their_perplexity() -> None:
     assert (outcome.predictions["predicted"] <= outcome.predictions["target"]).all()
 
 
+def test_words_and_pairs_are_learnt_at_once() -> None:
+    outcome = run("gmlp-text", SMALL, {"name": "python-docs-pairs"}, lr=3e-3)
+    assert outcome.metrics.keys() == {"perplexity", "masked_accuracy", "nsp_accuracy", "loss"}
+    assert 10 < outcome.metrics["perplexity"] < 4000
+    pairs = outcome.predictions["predicted"][:, 1] == outcome.predictions["target"][:, 1]
+    assert outcome.metrics["nsp_accuracy"] == pairs.mean()
+    assert outcome.metrics["loss"] > np.log(outcome.metrics["perplexity"])
+
+
 def test_stsb_is_scored_by_correlations(mirror, weights) -> None:
     outcome = run("bag", {"width": 16, "hidden": 16}, {"name": "stsb"})
     assert outcome.metrics.keys() == {"pearson", "spearman", "loss"}
