@@ -137,8 +137,9 @@ def _known(metric: str, predictions: Predictions) -> Sums:
 
 def sums(metric: str, predictions: Predictions) -> Sums | None:
     """The metric as sums over examples; None for one that is no function of such sums."""
+    predictions = _of_head(metric, predictions)
     predicted, target = predictions["predicted"], predictions["target"]
-    if metric == "accuracy":
+    if metric in {"accuracy", "nsp_accuracy"}:
         return _right(predictions), _ratio
     if metric == "masked_accuracy":  # of a text: how many tokens were right, and how many masked
         return _columns(predicted, target), _ratio
@@ -158,6 +159,14 @@ def sums(metric: str, predictions: Predictions) -> Sums | None:
         x, y = (one.astype(np.float64) - one.mean() for one in (predicted, target))
         return _columns(np.ones_like(x), x, y, x * x, y * y, x * y), _pearson
     return None
+
+
+def _of_head(metric: str, predictions: Predictions) -> Predictions:
+    """Of a model with two heads the column that a metric is of: words first, then pairs."""
+    if predictions["predicted"].ndim == 1:
+        return predictions
+    column = int(metric == "nsp_accuracy")
+    return {name: x[:, column] if x.ndim > 1 else x for name, x in predictions.items()}
 
 
 def _columns(*columns: npt.NDArray[Any]) -> Floats:

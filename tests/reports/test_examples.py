@@ -179,3 +179,19 @@ def test_what_could_not_be_read_is_said(make):
     said = build(request, runs, missing).findings[-1]
     assert said == "Per-example results are missing or damaged: a on digits, seed 0."
     assert "damaged" not in build(request, runs).findings[-1]
+
+
+def test_each_metric_of_two_heads_reads_its_own_column() -> None:
+    found = {
+        "index": np.arange(2),
+        "target": np.array([[10, 1], [30, 0]]),  # masked tokens, the pair's class
+        "predicted": np.array([[5, 1], [5, 1]]),  # right ones, the pair's prediction
+        "loss": np.array([[20.0, 0.1], [60.0, 9.0]]),
+    }
+    for metric, expected in {
+        "masked_accuracy": 0.25,
+        "nsp_accuracy": 0.5,
+        "perplexity": np.exp(2.0),
+    }.items():
+        columns, of = examples.sums(metric, found)
+        assert of(columns.sum(axis=0, keepdims=True))[0] == pytest.approx(expected)
