@@ -5,7 +5,7 @@ They are transcribed, never computed; `audit` notes say where a printed value ca
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ FACTORS = {"params_m": 1e6}
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """A printed line: its values by column, as they stand in print."""
+    """A printed line: its values by column, as they stand in print; no label stands twice."""
 
     label: str
     group: str
@@ -70,8 +70,19 @@ def load_page(path: Path) -> PrintedTable:
         for group, lines in groups.items()
         for label, values in _lines(lines)
     ]
+    rows = [_told_apart(row, rows, columns[0]) for row in rows]
     audit = {key: " ".join(text.split()) for key, text in page.get("audit", {}).items()}
     return PrintedTable(page["source"], page.get("title", path.stem), columns, rows, audit)
+
+
+def _told_apart(row: PrintedRow, rows: list[PrintedRow], first: str) -> PrintedRow:
+    """The row with its group (or first value) in its label, where the print has it twice."""
+    same = [other for other in rows if other.label == row.label]
+    if len(same) == 1:
+        return row
+    if len({other.group for other in same}) == len(same):
+        return replace(row, label=f"{row.label}, {row.group[0].lower()}{row.group[1:]}")
+    return replace(row, label=f"{row.label}, {row.values[first]} {first}")
 
 
 def _lines(lines: Any) -> list[tuple[str, list[Any]]]:
@@ -108,14 +119,15 @@ def rows(name: str, columns: Mapping[str, str]) -> list[Published]:
 def beside(table: PrintedTable, name: str, columns: Mapping[str, str]) -> list[Published]:
     """Rows to stand beside ours: `columns` maps printed columns to a report's column ids.
 
-    A report's column ids are `<data set>/<metric>` and `parameters`. Rows that print nothing in
-    any of the columns but `parameters` are left out.
+    A report's column ids are `<data set>/<metric>` and `parameters`. Beside results, rows that
+    print nothing but `parameters` are left out.
     """
     unknown = columns.keys() - set(table.columns)
     if unknown:
         raise ValueError(
             f"{name}: no printed column {sorted(unknown)[0]!r}; it has {table.columns}"
         )
+    results = [printed for printed, ours in columns.items() if ours != "parameters"]
     return [
         Published(
             label=row.label,
@@ -133,5 +145,5 @@ def beside(table: PrintedTable, name: str, columns: Mapping[str, str]) -> list[P
             },
         )
         for row in table.rows
-        if any(printed in row.values for printed, ours in columns.items() if ours != "parameters")
+        if any(printed in row.values for printed in results or columns)
     ]

@@ -20,7 +20,10 @@ def test_every_page_is_read_whole(name):
             found.items() if isinstance(found, dict) else [(head, rest) for head, *rest in found]
         )
     ]
-    assert [(row.group, row.label) for row in table.rows] == [line[:2] for line in lines]
+    assert [(row.group, row.label.partition(", ")[0]) for row in table.rows] == [
+        (group, label.partition(", ")[0]) for group, label, _ in lines
+    ]
+    assert len({row.label for row in table.rows}) == len(table.rows)
     for row, (_, _, values) in zip(table.rows, lines, strict=True):
         assert [row.values.get(column) for column in table.columns] == [
             None if value is None else str(value) for value in values
@@ -63,6 +66,18 @@ def test_rows_carry_source_and_remarks():
     assert "EfficientNet-B7" not in by_label  # prints ImageNet alone
     with pytest.raises(ValueError, match="no printed column 'cifar11'"):
         printed.rows("vision-from-scratch", {"cifar11": "cifar10/accuracy"})
+
+
+def test_rows_of_one_label_are_told_apart():
+    labels = [row.label for row in printed.load("masked-lm-depth").rows]
+    assert labels[:3] == ["BERT, 6 layers", "gMLP, 18 layers", "BERT, 12 layers"]
+    assert "ViT-B/16, from scratch" in [row.label for row in printed.load("mixer-finetuning").rows]
+
+
+def test_a_table_of_facts_keeps_rows_of_counts_alone():
+    rows = printed.rows("mixer-specifications", {"params_m": "parameters"})
+    assert [row.label for row in rows][:2] == ["S/32", "S/16"]
+    assert rows[5].remarks["parameters"].startswith("Exact counts")
 
 
 @pytest.fixture
