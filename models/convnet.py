@@ -1,26 +1,37 @@
-"""Small convolutional networks: two layers, and LeNet with 3×3 kernels."""
+"""Small convolutional networks: a few layers of one width, and LeNet, with 3×3 kernels."""
 
 from torch import Tensor, nn
 
 from models.errors import ModelError
 from models.layers.patches import check_channels, check_shape
+from models.layers.recurrent_conv import RecurrentConv
 from models.registry import variant
 
 
 class ConvNet(nn.Module):
-    """Two layers F_n = act(Σ_c k_nc * I_c + b_n) of 3×3 kernels, averaged over the image."""
+    """Layers F_n = act(Σ_c k_nc * I_c + b_n) of 3×3 kernels, averaged over the image.
 
-    def __init__(self, channels: int, classes: int, width: int, batch_norm: bool) -> None:
+    With `steps` all layers but the first are recurrent, of so many steps.
+    """
+
+    def __init__(
+        self, channels: int, classes: int, width: int, depth: int, steps: int, batch_norm: bool
+    ) -> None:
         super().__init__()
         self.channels = channels
-        self.layer1 = self._layer(channels, width, batch_norm)
-        self.layer2 = self._layer(width, width, batch_norm)
+        self.layers = nn.Sequential(
+            self._layer(channels, width, batch_norm),
+            *(
+                RecurrentConv(width, steps) if steps else self._layer(width, width, batch_norm)
+                for _ in range(depth - 1)
+            ),
+        )
         self.head = nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Classify images B×C×H×W of any size."""
         check_channels(x, self.channels)
-        return self.head(self.layer2(self.layer1(x)).mean((2, 3)))
+        return self.head(self.layers(x).mean((2, 3)))
 
     @staticmethod
     def _layer(channels: int, width: int, batch_norm: bool) -> nn.Sequential:
@@ -70,10 +81,12 @@ def convnet(
     image_size: int = 32,
     classes: int = 10,
     width: int = 32,
+    depth: int = 2,
+    steps: int = 0,
     batch_norm: bool = True,
 ) -> ConvNet:
-    """Two 3×3 convolutions, batch norm on or off, global average pool."""
-    return ConvNet(channels, classes, width, batch_norm)
+    """Two 3×3 convolutions (or `depth`, or recurrent), batch norm on or off, average pool."""
+    return ConvNet(channels, classes, width, depth, steps, batch_norm)
 
 
 @variant("LeNet (3×3)")
