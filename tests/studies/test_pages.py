@@ -1,28 +1,80 @@
 """Every named study is valid, planned at all its scales, and says what its reader needs."""
 
+import re
+import time
+
 import pytest
 
 import studies
 from bench import study
+from bench.cli.options import make_plan
+from bench.cli.reporting import published
+from bench.store import Store
 
 SCALES = [(name, scale) for name, path in studies.pages().items() for scale in study.scales(path)]
+#: What stands in this project alone, and asks for no more than two cores.
+OF_ONE_SCALE = {"quickstart"}
+
+
+def header(name: str) -> str:
+    text = studies.pages()[name].read_text(encoding="utf-8")
+    return text[: text.index("\ntitle:")]
+
+
+def one_line(name: str) -> str:
+    return header(name).replace("\n# ", " ").replace("\n#", "")
 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_every_scale_expands(name: str, scale: str) -> None:
     loaded = study.load(name, scale)
     runs = loaded.runs()
-    assert {(run.entry, run.spec.seed) for run in runs} == {
-        (entry, seed) for entry in loaded.entries for seed in loaded.seeds
+    assert {(run.entry, run.spec.seed) for run in runs} >= {
+        (entry, seed) for entry in loaded.entries for seed in loaded.seeds if not loaded.search
     }
-    assert {run.dataset for run in runs} == loaded.datasets().keys()
+    met = loaded.datasets().keys() if loaded.seeds and not loaded.search else set()
+    assert {run.dataset for run in runs} == met
+
+
+@pytest.mark.parametrize(("name", "scale"), SCALES)
+def test_every_scale_is_planned_in_no_time(name: str, scale: str, tmp_path) -> None:
+    loaded = study.load(name, scale)
+    started = time.process_time()
+    plan = make_plan(loaded, Store(tmp_path))
+    assert time.process_time() - started < 2.0
+    assert plan.counts()["missing"] == len(plan.runs)
 
 
 @pytest.mark.parametrize("name", studies.pages())
-def test_every_page_opens_with_its_question_and_command(name: str) -> None:
-    text = studies.pages()[name].read_text(encoding="utf-8")
-    header = text[: text.index("\ntitle:")]
-    assert all(line.startswith("#") for line in header.splitlines())
-    assert study.load(name).question in header.replace("\n# ", " ")
-    assert f"bench run {name}" in header
-    assert "Expect" in header
+def test_every_page_opens_with_question_command_expectation_and_time(name: str) -> None:
+    assert all(line.startswith("#") for line in header(name).splitlines())
+    assert one_line(name).startswith(f"# {study.load(name).question}")
+    assert f"bench run {name}" in header(name)
+    assert "expect" in header(name).lower()
+    assert re.search(r"second|minute|hour|day|week|month", header(name))
+
+
+@pytest.mark.parametrize("name", sorted(studies.pages().keys() - OF_ONE_SCALE))
+def test_a_page_says_what_each_of_its_scales_is(name: str) -> None:
+    scales = study.scales(studies.pages()[name])
+    told = re.findall(r"\b(smoke|small|full)\b", one_line(name))
+    assert "at any scale" in one_line(name) or set(told) >= set(scales)
+
+
+@pytest.mark.parametrize("name", studies.pages())
+def test_every_printed_row_is_an_entry_or_said_to_be_published_only(name: str) -> None:
+    loaded = [study.load(name, scale) for scale in study.scales(studies.pages()[name])]
+    entries = {entry.published for each in loaded for entry in each.entries.values()} - {""}
+    printed = {row.label for each in loaded for row in published(each)}
+    assert entries <= printed
+    only = one_line(name).partition("Published only:")[2]
+    assert [label for label in sorted(printed - entries) if label not in only] == []
+
+
+@pytest.mark.parametrize(("name", "scale"), SCALES)
+def test_printed_columns_stand_beside_columns_of_ours(name: str, scale: str) -> None:
+    loaded = study.load(name, scale)
+    ours = {f"{title}/{metric}" for title, of in loaded.datasets().items() for metric in of.metrics}
+    ours |= {"parameters", *(f"average/{title}" for title in loaded.averages)}
+    ours |= {f"{title}/{m}" for title, of in loaded.datasets().items() for m in of.reported}
+    assert {ids for columns in loaded.published.values() for ids in columns.values()} <= ours
