@@ -36,6 +36,9 @@ class Stage(Settings):
     args: Annotated[dict[str, Scalar], Field(description="laid over those of the entry")] = {}
     start: str = ""
     weights: str = ""
+    shown: Annotated[
+        bool, Field(description="on its data its own result stands for what starts from it")
+    ] = False
 
     @field_validator("data", mode="before")
     @classmethod
@@ -68,6 +71,17 @@ def spec_of(stages: Mapping[str, Stage], name: str, above: ModelSpec) -> RunSpec
         start=spec_of(stages, stage.start, model),
         weights=stage.weights,
     )
+
+
+def shown(
+    stages: Mapping[str, Stage], name: str, start: RunSpec | None, data: DataSpec
+) -> RunSpec | None:
+    """The run among those of a lineage that is itself an entry's result on this data."""
+    while start is not None:
+        if stages[name].shown and start.data == data:
+            return start
+        name, start = stages[name].start, start.start
+    return None
 
 
 def before(

@@ -131,7 +131,8 @@ class Study(Settings):
     def runs(self, chosen: Mapping[tuple[str, str], Values] | None = None) -> list["Run"]:
         """All runs, seed by seed, so that a study stopped half-way compares like with like.
 
-        An entry meets the data sets that its model can read, or those that it names.
+        An entry meets the data sets that its model can read, or those that it names. Where it
+        starts from a stage that is `shown`, the stage's one run stands for all on its data.
         With a search, these are the final runs of the entries and data sets whose values are
         `chosen`; the others have none yet.
         """
@@ -144,11 +145,17 @@ class Study(Settings):
                 for c in cells
             ]
         common = {label: self._common(label) for label in self.entries}
-        return [
-            Run(label, name, RunSpec(data=spec, seed=seed, **common[label]))
-            for seed in self.seeds
-            for label, name, spec in self._meetings()
-        ]
+        found = []
+        for seed in self.seeds:
+            for label, name, spec in self._meetings():
+                start = self.entries[label].start
+                own = stages.shown(self.stages, start, common[label]["start"], spec)
+                if own is None:
+                    own = RunSpec(data=spec, seed=seed, **common[label])
+                elif seed != self.seeds[0]:
+                    continue
+                found.append(Run(label, name, own))
+        return found
 
     def cells(self) -> list[Cell]:
         """The searches that the page asks for, one for each entry on each data set."""

@@ -58,6 +58,18 @@ def test_the_key_covers_the_whole_lineage(page) -> None:
     assert len(set(plain.values())) == 5
 
 
+def test_a_stage_that_is_shown_is_the_result_on_its_data(page) -> None:
+    text = PAGE.replace("recipe: {epochs: 1}", "recipe: {epochs: 1}, shown: true")
+    text = text.replace("[digits]", "[digits, {name: digits, shots: 5}]")
+    study = load(page(text))
+    first = study.before()[1]
+    for label, own in (("A", False), ("B", True), ("D", True), ("E", False)):
+        runs = [r for r in study.runs() if (r.entry, r.dataset) == (label, "digits (as it is)")]
+        assert ([r.key for r in runs] == [first.key]) == own
+        shots = [r for r in study.runs() if (r.entry, r.dataset) == (label, "digits (shots 5)")]
+        assert [r.spec.seed for r in shots] == [0, 1]
+
+
 def test_no_seeds_train_nothing(page) -> None:
     study = load(page(PAGE), None, ["seeds=[]"])
     assert study.runs() == study.before() == []
