@@ -91,8 +91,17 @@ def behind(
     extra: tuple[str, ...] = (),
 ) -> Mapping[str, str]:
     """The digest of every file of ours behind a run, by path such as `models/mixer.py`."""
+    return _followed([_TRAINING, model_module, data_module, task_module, *extra])
+
+
+def of_model(name: str) -> Mapping[str, str]:
+    """The sources of a model alone, as they are now."""
+    return _followed([models.catalogue.find(name).module])
+
+
+def _followed(waiting: list[str]) -> Mapping[str, str]:
+    """The digests of these modules' files and of those that they import, of the rooms followed."""
     found: dict[str, str] = {}
-    waiting = [_TRAINING, model_module, data_module, task_module, *extra]
     while waiting:
         name, path = _file(waiting.pop())
         if path is not None and name not in found:

@@ -13,6 +13,7 @@
         record.json           written last, beside and renamed; with a checksum
     environments/<digest>.json  hardware and packages, shared by records
     examples/<fingerprint>.json  a few examples of the data that runs were made with
+    measurements/<id>.json    a session of bench measure; with a checksum (bench.measure.shelf)
     reports/<study>/          reports made from it
 
 Nothing is ever overwritten: a run that is tried again gets the next attempt's number, and the
@@ -137,9 +138,7 @@ class Store:
 
     def write_record(self, folder: Path, record: Record) -> None:
         """Make an attempt's result final."""
-        payload = record.model_dump_json().encode()
-        checksum = hashlib.sha256(payload).hexdigest().encode()
-        write_atomically(folder / "record.json", _PREFIX + checksum + _MIDDLE + payload + b"}\n")
+        write_atomically(folder / "record.json", seal(record.model_dump_json().encode()))
 
     def request(self, folder: Path, what: Request) -> None:
         """Ask a running attempt to end: at once with a record, or with a checkpoint for later."""
@@ -222,14 +221,7 @@ class Store:
 
 def read_record(path: Path) -> Record:
     """Read and verify one record; Damaged says what is wrong with it."""
-    raw = path.read_bytes()
-    start = len(_PREFIX)
-    checksum, middle = raw[start : start + 64], raw[start + 64 : start + 64 + len(_MIDDLE)]
-    payload = raw[start + 64 + len(_MIDDLE) : -2]
-    if not raw.startswith(_PREFIX) or middle != _MIDDLE or not raw.endswith(b"}\n"):
-        raise Damaged("the file is cut short" if raw.startswith(_PREFIX) else "not a record")
-    if hashlib.sha256(payload).hexdigest().encode() != checksum:
-        raise Damaged("its checksum does not match")
+    payload = unseal(path.read_bytes())
     try:
         record = Record.model_validate_json(payload)
     except ValidationError as error:
@@ -238,6 +230,24 @@ def read_record(path: Path) -> Record:
             raise Damaged(f"schema {version}, this bench reads {SCHEMA_VERSION}") from None
         raise Damaged(f"not a record: {error.errors()[0]['msg']}") from None
     return record
+
+
+def seal(payload: bytes) -> bytes:
+    """JSON with its checksum in front, as a file's content."""
+    checksum = hashlib.sha256(payload).hexdigest().encode()
+    return _PREFIX + checksum + _MIDDLE + payload + b"}\n"
+
+
+def unseal(raw: bytes) -> bytes:
+    """The JSON inside, verified; Damaged says what is wrong with it."""
+    start = len(_PREFIX)
+    checksum, middle = raw[start : start + 64], raw[start + 64 : start + 64 + len(_MIDDLE)]
+    payload = raw[start + 64 + len(_MIDDLE) : -2]
+    if not raw.startswith(_PREFIX) or middle != _MIDDLE or not raw.endswith(b"}\n"):
+        raise Damaged("the file is cut short" if raw.startswith(_PREFIX) else "not a record")
+    if hashlib.sha256(payload).hexdigest().encode() != checksum:
+        raise Damaged("its checksum does not match")
+    return payload
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
+from models import flops as products
 from models import library
 from models.errors import ModelError
 from models.inputs import example
@@ -21,9 +21,7 @@ def parameters(model: nn.Module) -> int:
 
 def flops(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> int:
     """Count the FLOPs of one forward pass: two a multiply-add, matrix products only."""
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model.eval()(*inputs)
-    return int(counter.get_total_flops())
+    return products.count(model, inputs).flops
 
 
 def count() -> dict[str, Any]:

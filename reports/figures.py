@@ -108,14 +108,15 @@ def files(
                 from reports import search_figures  # which takes its colours from here
 
                 search_figures.draw(axes, figure, report, column)
-                _legend(axes)
+                legend(axes)
             else:
                 _ranks(canvas, axes, report)
-            found = {f"{figure.name}.{kind}": _save(canvas, kind) for kind in kinds}
+            found = {f"{figure.name}.{kind}": save(canvas, kind) for kind in kinds}
         yield from found.items()
 
 
-def _save(canvas: Canvas, kind: str) -> bytes:
+def save(canvas: Canvas, kind: str) -> bytes:
+    """The drawing as a file of this kind."""
     file = io.BytesIO()
     canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
     return file.getvalue()
@@ -170,7 +171,7 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
     axes.set_xlabel("epoch")
     axes.set_ylabel(f"validation {_label(column)}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend(axes)
+    legend(axes)
 
 
 def _leave_out_start(axes: Axes, bands: Sequence[Floats]) -> None:
@@ -208,7 +209,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
     _front(axes, report, column)
     _size_axis(axes, [row.cells[sizes].value for row in _measured(report)])
     axes.set_ylabel(f"test {_label(column)}")
-    _legend(axes)
+    legend(axes)
 
 
 def _growth(axes: Axes, report: Report, column: Column, figure: Figure) -> None:
@@ -238,7 +239,7 @@ def _growth(axes: Axes, report: Report, column: Column, figure: Figure) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel(figure.x)
     axes.set_ylabel(f"test {_label(column)}")
-    _legend(axes)
+    legend(axes)
 
 
 def _front(axes: Axes, report: Report, column: Column) -> None:
@@ -308,7 +309,7 @@ def _profile(axes: Axes, report: Report, runs: Sequence[Run], column: Column) ->
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"test {_label(column)}")
     axes.set_ylabel("share of runs")
-    _legend(axes)
+    legend(axes)
 
 
 def _ranks(canvas: Canvas, axes: Axes, report: Report) -> None:
@@ -343,7 +344,18 @@ def _ranks(canvas: Canvas, axes: Axes, report: Report) -> None:
     axes.spines["top"].set_visible(True)
 
 
-def _legend(axes: Axes) -> None:
+def plain_ticks(axes: Axes) -> None:
+    """Plain numbers at the ticks of logarithmic axes."""
+    for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
+        if scale == "log":
+            axis.set_major_formatter("{x:g}")
+            low, high = axis.get_view_interval()
+            # Less than a decade has one major tick at most.
+            axis.set_minor_formatter("{x:g}" if high < 10 * low else NullFormatter())
+
+
+def legend(axes: Axes) -> None:
+    """The legend, beside the axes."""
     # "outside" makes constrained layout keep room for it.
     if isinstance(axes.figure, Canvas):
         axes.figure.legend(loc="outside right center")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from reports import pages
-from reports.table import Cell, Column, Report, Run
-from reports.text import parts
+from reports.table import Cell, Column, Report, Run, Table
+from reports.text import heading, parts
 
 SPACE = "\u00a0"  # one that does not break the line
 
@@ -22,6 +22,27 @@ def escape(text: str) -> str:
 def render(report: Report, runs: Sequence[Run]) -> str:
     """The page as text."""
     return pages.render("report.md.j2", escape, report, runs, cell=_cell)
+
+
+def tables(found: Sequence[Table]) -> str:
+    """Tables alone."""
+    lines: list[str] = []
+    for table in found:
+        heads = [
+            "<br>".join(filter(None, (escape(column.title), escape(heading(column)))))
+            for column in table.columns
+        ]
+        lines += [f"## {escape(table.title)}", "", f"| | {' | '.join(heads)} |"]
+        lines.append(f"| :-- |{' --: |' * len(heads)}")
+        for row in table.rows:
+            label = escape(f"{row.label} ({row.group})" if row.group else row.label)
+            cells = [_cell(*pair) for pair in zip(row.cells, table.columns, strict=True)]
+            lines.append(f"| {label} | {' | '.join(cells)} |")
+        lines += ["", escape(table.caption), ""]
+        marks = (f"<sup>{note.mark}</sup> " if note.mark else "" for note in table.notes)
+        lines += [f"- {m}{escape(n.text)}" for m, n in zip(marks, table.notes, strict=True)]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _cell(cell: Cell, column: Column) -> Markup:

@@ -31,6 +31,14 @@ def render(report: Report) -> RenderableType:
     return Group(*blocks)
 
 
+def tables(found: Sequence[Table], said: Sequence[str] = ()) -> RenderableType:
+    """Tables alone, and sentences under them."""
+    blocks: list[RenderableType] = []
+    for table in found:
+        blocks += [Text(), _Table(table)]
+    return Group(*blocks, *[Text()] * bool(said), *(_Hanging("•", Text(line)) for line in said))
+
+
 class _Hanging:
     """A paragraph behind a mark. (A grid would do, but pads every line with spaces.)"""
 

@@ -14,6 +14,7 @@ from bench.cli import (
     compare,
     describe,
     listing,
+    measure,
     plan,
     prepare,
     report,
@@ -42,6 +43,7 @@ app.command("plan")(plan.plan_command)
 app.command("prepare")(prepare.prepare_command)
 app.command("run")(run_command.run_command)
 app.command("status")(status.status_command)
+app.command("measure")(measure.measure_command)
 app.command("report")(report.report_command)
 app.command("compare")(compare.compare_command)
 app.command("diff")(compare.diff_command)

@@ -1,0 +1,75 @@
+"""The processes of one contender on several devices: they warm up, start and stop together."""
+
+from datetime import timedelta
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+_TIMEOUT = timedelta(minutes=5)
+
+
+class Alone:
+    """One process has nobody to wait for."""
+
+    rank = 0
+
+    def all_agree(self, mine: bool) -> bool:
+        """Whether every process says so."""
+        return mine
+
+    def most(self, mine: float) -> float:
+        """The largest of all processes' numbers."""
+        return mine
+
+    def meet(self) -> None:
+        """Wait until everybody is here."""
+
+    def share(self, model: nn.Module) -> nn.Module:
+        """The model, its gradients averaged over all processes."""
+        return model
+
+    def part(self) -> None:
+        """Leave the group, as a process must before it ends."""
+
+
+class Group(Alone):
+    """Ranks of a process group: gloo between CPUs, NCCL between GPUs."""
+
+    def __init__(self, device: Literal["cpu", "cuda"], rank: int, size: int, meeting: str) -> None:
+        self.rank = rank
+        self._device = torch.device(device, rank) if device == "cuda" else torch.device("cpu")
+        if device == "cuda":
+            torch.cuda.set_device(self._device)
+        dist.init_process_group(
+            "nccl" if device == "cuda" else "gloo",
+            init_method=f"file://{meeting}",
+            rank=rank,
+            world_size=size,
+            timeout=_TIMEOUT,
+        )
+
+    def all_agree(self, mine: bool) -> bool:
+        """Whether every process says so."""
+        return -self.most(-float(mine)) > 0
+
+    def most(self, mine: float) -> float:
+        """The largest of all processes' numbers."""
+        value = torch.tensor(mine, dtype=torch.float64, device=self._device)
+        dist.all_reduce(value, dist.ReduceOp.MAX)
+        return value.item()
+
+    def meet(self) -> None:
+        """Wait until everybody is here."""
+        self.most(0.0)
+
+    def share(self, model: nn.Module) -> nn.Module:
+        """The model, its gradients averaged over all processes."""
+        ids = [self._device.index] if self._device.type == "cuda" else None
+        shared: nn.Module = nn.parallel.DistributedDataParallel(model, device_ids=ids)
+        return shared
+
+    def part(self) -> None:
+        """Leave the group; gloo aborts where a process ends as a member."""
+        dist.destroy_process_group()

@@ -1,0 +1,292 @@
+"""A session: contenders in fresh processes that stay warm and take turns on one machine."""
+
+import signal
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection, get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from tempfile import TemporaryDirectory
+from typing import Protocol, TypeVar
+
+import bench
+from bench import provenance
+from bench.measure import machine, memory, shelf
+from bench.measure.order import Failed, Job, Ready, Taken, carry_out
+from bench.measure.record import (
+    Block,
+    Contender,
+    Failure,
+    Measurement,
+    Memory,
+    Session,
+    Setting,
+)
+from bench.measure.sampling import Pace, largest_batch, turns
+from bench.record import Provenance
+from bench.store import Store
+
+_POLL_S = 0.1
+_PATIENCE_S = 2.0
+#: What a contender's readiness tells of it for good.
+_KEPT = (
+    "counts",
+    "unit",
+    "per_example",
+    "shape",
+    "first_batch_s",
+    "compile_s",
+    "warm_up",
+    "memory",
+    "energy_source",
+)
+
+Answer = TypeVar("Answer", Ready, Taken)
+
+
+class Listener(Protocol):
+    """Who is told how it goes: a display, or a test."""
+
+    def searching(self, job: Job, batch_size: int, fits: bool | None) -> None:
+        """A batch size is tried (None), or was."""
+
+    def preparing(self, job: Job) -> None:
+        """A contender is made, counted and warmed up."""
+
+    def prepared(self, job: Job, answer: Ready | Failed) -> None:
+        """It is at its pace, or there will be no figure of it."""
+
+    def turn(self, job: Job, number: int) -> None:
+        """It takes its turn of a round."""
+
+    def tick(self) -> None:
+        """Some time has passed."""
+
+
+@dataclass
+class Racer:
+    """A contender's processes, one a device, as the parent sees them; a context manager."""
+
+    job: Job
+    context: ForkServerContext
+    tick: Callable[[], None]
+    ready: Ready | None = None
+    failure: Failure | None = None
+    blocks: list[Block] = field(default_factory=list)
+    latency_s: list[float] = field(default_factory=list)
+    _members: list[tuple[BaseProcess, Connection]] = field(default_factory=list)
+
+    def __enter__(self) -> "Racer":
+        """Start the processes."""
+        self._oom_kills = memory.oom_kills()
+        self._folder = TemporaryDirectory(prefix="bench-measure-")
+        for rank in range(self.job.setting.devices):
+            mine, theirs = self.context.Pipe()
+            job = replace(self.job, rank=rank, meeting=f"{self._folder.name}/meeting")
+            process = self.context.Process(target=carry_out, args=(theirs, job), daemon=True)
+            process.start()
+            theirs.close()
+            self._members.append((process, mine))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End them: politely where they wait for us, else at once."""
+        if kind is None and self.failure is None:
+            self._send(None)
+            for process, _pipe in self._members:
+                process.join(_PATIENCE_S)
+        for process, pipe in self._members:
+            process.kill()
+            process.join()
+            process.close()
+            pipe.close()
+        self._folder.cleanup()
+
+    def prepare(self) -> Ready | Failed:
+        """Wait until it is at its pace."""
+        answers = self._answers(Ready)
+        if isinstance(answers, Failed):
+            return answers
+        self.ready = replace(
+            answers[0],
+            memory=_together([answer.memory for answer in answers]),
+            round_s=max(answer.round_s for answer in answers),
+        )
+        return self.ready
+
+    def turn(self, number: int) -> None:
+        """Let it take its turn; a failure ends it for good."""
+        self._send(number)
+        answers = self._answers(Taken)
+        if isinstance(answers, Failed):
+            return
+        blocks = [answer.block for answer in answers]
+        on_device = [block.device_s for block in blocks if block.device_s is not None]
+        self.blocks.append(
+            blocks[0].model_copy(
+                update={
+                    "wall_s": max(block.wall_s for block in blocks),
+                    "device_s": max(on_device, default=None),
+                }
+            )
+        )
+        self.latency_s += answers[0].latency_s
+
+    def measurement(self) -> Measurement:
+        """What there is to record of it."""
+        known = {}
+        if self.ready is not None:
+            known = {name: getattr(self.ready, name) for name in _KEPT}
+        return Measurement(
+            **{"unit": "images", **known},
+            contender=self.job.contender,
+            setting=self.job.setting,
+            blocks=self.blocks,
+            latency_s=self.latency_s,
+            failure=self.failure,
+        )
+
+    def _send(self, what: int | None) -> None:
+        for _, pipe in self._members:
+            # Who has ended is found out when the answer doesn't come.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                pipe.send(what)
+
+    def _answers(self, wanted: type[Answer]) -> list[Answer] | Failed:
+        """Everybody's answer, in the order of ranks; the first failure ends the waiting."""
+        found: dict[Connection, Answer] = {}
+        pipes = {pipe: process for process, pipe in self._members}
+        while len(found) < len(pipes):
+            self.tick()
+            for pipe in connection.wait(pipes.keys() - found.keys(), _POLL_S):
+                assert isinstance(pipe, Connection)
+                try:
+                    answer = pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    answer = self._lost(pipes[pipe])
+                if not isinstance(answer, wanted):
+                    self.failure = Failure(kind=answer.kind, message=answer.message)
+                    return Failed(answer.kind, answer.message)
+                found[pipe] = answer
+        return [found[pipe] for pipe in pipes]
+
+    def _lost(self, process: BaseProcess) -> Failed:
+        """It ended without a word."""
+        process.join(_PATIENCE_S)
+        code = process.exitcode
+        how = f"exited with code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        if memory.oom_kills() > self._oom_kills:
+            return Failed("out-of-memory", f"{how}, as the kernel ran out of memory")
+        return Failed("lost", f"its process {how}")
+
+
+def _together(parts: Sequence[Memory]) -> Memory:
+    """The memory of all devices' processes."""
+    reserved = [part.reserved_bytes for part in parts if part.reserved_bytes is not None]
+    return Memory(
+        peak_bytes=sum(part.peak_bytes for part in parts),
+        reserved_bytes=sum(reserved) if reserved else None,
+        idle_bytes=sum(part.idle_bytes for part in parts),
+    )
+
+
+@dataclass
+class Course:
+    """What is to be measured, and how."""
+
+    asked: Sequence[tuple[Contender, Setting]]
+    pace: Pace
+    quick: bool
+    sources: Mapping[str, str]
+    modules: Iterable[str] = ()
+    title: str = ""
+    varied: str = ""
+    search_batch: bool = False
+
+    def run(self, store: Store, listener: Listener) -> Session:
+        """Measure; on any exception, Ctrl-C among them, all processes are ended first."""
+        context = get_context("forkserver")
+        context.set_forkserver_preload(["bench.measure.process", *sorted(self.modules)])
+        started = provenance.now()
+        on_gpu = any(setting.device == "cuda" for _, setting in self.asked)
+        before = machine.look(on_gpu)
+        jobs = [Job(contender, setting, self.pace) for contender, setting in self.asked]
+        searched: dict[str, list[tuple[int, bool]]] = {}
+        if self.search_batch:
+            jobs = [_with_largest_batch(job, context, listener, searched) for job in jobs]
+        with ExitStack() as stack:
+            racers = [Racer(job, context, listener.tick) for job in jobs]
+            for racer in racers:
+                listener.preparing(racer.job)
+                stack.enter_context(racer)
+                listener.prepared(racer.job, racer.prepare())
+            for number, racer in turns(racers, self.pace.rounds):
+                if racer.failure is None:
+                    listener.turn(racer.job, number)
+                    racer.turn(number)
+            after = machine.look(on_gpu)
+            gpus = next((racer.ready.gpus for racer in racers if racer.ready), [])
+        environment = store.write_environment(provenance.environment(gpus))
+        return Session(
+            id=shelf.new_id(started),
+            key=shelf.key_of(self.asked, self.sources, quick=self.quick),
+            title=self.title,
+            quick=self.quick,
+            rounds=self.pace.rounds,
+            started=started,
+            ended=provenance.now(),
+            before=before,
+            after=after,
+            measurements=[racer.measurement() for racer in racers],
+            searched=searched,
+            varied=self.varied,
+            provenance=_provenance(self, environment),
+        )
+
+
+def _with_largest_batch(
+    job: Job,
+    context: ForkServerContext,
+    listener: Listener,
+    searched: dict[str, list[tuple[int, bool]]],
+) -> Job:
+    """The job with the largest power of two that fits; each is tried in a process of its own."""
+    tried = searched.setdefault(f"{job.contender.label}, {job.setting.mode}", [])
+    # One step and no more is taken of each.
+    hasty = Pace(least_steps=1, least_s=0.0, most_s=0.0, block_s=0.0, rounds=1)
+
+    def sized(size: int) -> Setting:
+        return job.setting.model_copy(update={"batch_size": size})
+
+    def fits(size: int) -> bool:
+        listener.searching(job, size, None)
+        trial = replace(job, setting=sized(size), pace=hasty, counted=False, latency=False)
+        with Racer(trial, context, listener.tick) as racer:
+            answer = racer.prepare()
+        listener.searching(job, size, isinstance(answer, Ready))
+        tried.append((size, isinstance(answer, Ready)))
+        return isinstance(answer, Ready)
+
+    return replace(job, setting=sized(max(1, largest_batch(fits))))
+
+
+def _provenance(course: Course, environment: str) -> Provenance:
+    settings = [setting for _, setting in course.asked]
+    commit, dirty = provenance.revision()
+    return Provenance(
+        environment=environment,
+        sources=dict(course.sources),
+        command=provenance.command_line(),
+        bench_version=bench.__version__,
+        git_revision=commit,
+        git_dirty=dirty,
+        host=socket.gethostname(),
+        device=settings[0].device,
+        devices=max(setting.devices for setting in settings),
+        threads=settings[0].threads,
+    )

@@ -1,0 +1,91 @@
+"""Clocks on work of known cost, and what timing itself costs."""
+
+import time
+from statistics import median
+
+import pytest
+import torch
+from torch.utils.benchmark import Timer
+
+from bench.measure.clock import CudaClock, WallClock
+from bench.measure.sampling import QUICK
+
+
+def test_a_sleep_takes_what_it_takes():
+    times = [WallClock().time(lambda: time.sleep(0.05), 2).wall_s / 2 for _ in range(9)]
+    assert median(times) == pytest.approx(0.05, rel=0.02)
+
+
+def test_timing_costs_less_than_a_thousandth_of_a_block():
+    clock, steps = WallClock(), 1000
+    # A block of a thousand steps of 0.1 ms: the fastest model of the registry takes 0.06.
+    spent = min(clock.time(lambda: None, steps).wall_s for _ in range(20))
+    assert spent < 0.001 * QUICK.block_s
+
+
+class FakeCuda:
+    """CUDA's calls, with a device that is slower than its queue."""
+
+    def __init__(self) -> None:
+        self.now_ms, self.synchronised, self.waited = 100.0, 0, 0
+        fake = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at_ms = fake.now_ms
+
+            def synchronize(self) -> None:
+                fake.waited += 1
+
+            def elapsed_time(self, other: "Event") -> float:
+                return other.at_ms - self.at_ms
+
+        self.Event = Event
+
+    def synchronize(self) -> None:
+        self.synchronised += 1
+
+    def step(self) -> None:
+        self.now_ms += 12.5
+
+
+def test_cuda_events_stand_around_all_steps_with_one_synchronisation_at_the_end():
+    cuda = FakeCuda()
+    wall_s, device_s = CudaClock(cuda).time(cuda.step, 8)
+    assert device_s == pytest.approx(0.1)
+    assert wall_s < 0.1
+    # The queue is empty before the first event; then nothing waits but for the last.
+    assert (cuda.synchronised, cuda.waited) == (1, 1)
+
+
+@pytest.mark.slow
+def test_agrees_with_torchs_own_benchmark_side_by_side():
+    weight = torch.randn(192, 192)
+
+    def step() -> None:
+        torch.mm(weight, weight)
+
+    clock, timer = WallClock(), Timer("step()", globals={"step": step}, num_threads=1)
+    steps = 200
+    ratios = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for turn in range(61):
+            ours = theirs = 0.0
+            for which in (0, 1) if turn % 2 else (1, 0):
+                if which:
+                    ours = clock.time(step, steps).wall_s / steps
+                else:
+                    theirs = timer.timeit(steps).mean
+            ratios.append(ours / theirs)
+    finally:
+        torch.set_num_threads(before)
+    assert median(ratios) == pytest.approx(1, abs=0.03)
+
+
+def test_a_wall_clock_has_no_device_time():
+    assert WallClock().time(lambda: None, 1).device_s is None

@@ -1,0 +1,91 @@
+"""`bench measure`: one-line mistakes, tables that fit, figures of what was varied."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.cli.app import run
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["mixer-s61"], "did you mean 'mixer-s16'"),
+        ([], "name at least one model"),
+        (["mlp", "--batch-size", "many"], "--batch-size many: a number of examples, or max"),
+        (["mlp", "--batch-size", "0"], "--batch-size 0"),
+        (["mlp", "--mode", "trian"], "did you mean 'train'"),
+        (["mlp", "--precision", "fp16", "--device", "cpu"], "bf16"),
+        (["mlp", "--set", "depht=3"], "did you mean 'depth'"),
+        (["mlp", "--set", "depth"], "expected KEY=VALUE"),
+        (["mlp", "--vary", "depth=two"], "depth takes an integer"),
+        (["mlp", "--rounds", "3"], "--rounds"),
+        (["mlp", "--devices", "999"], "--devices 999"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(words, said, capsys, tmp_path: Path) -> None:
+    assert run(["measure", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_starts_without_torch() -> None:
+    code = "import sys, bench.cli.measuring, bench.measure.session; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_counts_are_printed_exactly(capsys) -> None:
+    assert run(["measure", "lenet", "mixer-s16", "--mode", "count", "--format", "json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)
+    place = [column["id"] for column in table["columns"]].index("parameters")
+    values = {row["label"]: row["cells"][place]["value"] for row in table["rows"]}
+    assert values == {"lenet": 81_194, "mixer-s16": 18_528_264}
+
+
+@pytest.mark.slow
+def test_counting_all_models_allocates_nothing_and_takes_seconds() -> None:
+    """The largest has 16 billion parameters: 64 GB, if it were made."""
+    code = (
+        "import sys, resource, time; from bench.cli.app import run\n"
+        "code = run(['measure', '--mode', 'count', '--format', 'markdown'])\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(code, used.ru_maxrss, time.process_time(), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code, peak_kb, cpu_s = done.stderr.split()[-3:]
+    assert code == "0"
+    assert int(peak_kb) < 2_000_000
+    # Of processor time, since this machine may be shared; all of it is in one thread.
+    assert float(cpu_s) < 20
+    assert "16,000,000,110" in done.stdout
+
+
+@pytest.mark.slow
+def test_growth_is_fitted_and_drawn(tmp_path: Path) -> None:
+    words = ["mixer", "--quick", "--vary", "image_size=8,16,32", "--format", "markdown"]
+    words += [f"--set={pair}" for pair in ("patch=4", "width=16", "depth=1")]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "measure", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mixer: degree 1 in S" in done.stdout
+    drawn = sorted(path.name for path in tmp_path.glob("bench-store/reports/*/*"))
+    assert drawn == [
+        f"cost-{axis}-infer.{kind}" for axis in ("S", "image-size") for kind in ("png", "svg")
+    ]
+    assert all(len(line) <= 80 or "/" in line for line in done.stderr.splitlines())
