@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+import tokenizers
 from tokenizers import Tokenizer
 from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
-from data import repository
+from data import cache, progress, repository
 from data.errors import DataError
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -82,9 +84,28 @@ def of_tokens(tokens: Iterable[str], *, lowercase: bool = True) -> Tokenizer:
 def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
     """Train an uncased WordPiece on texts; at most `size` tokens, fewer where there is no more.
 
+    It is kept by the content of the texts, so that whoever reads the same ones has it at once.
+    """
+    content = hashlib.sha256()
+    for text in texts():
+        content.update(text.encode() + b"\0")
+    made_from = {"texts": content.hexdigest(), "size": size, "tokenizers": tokenizers.__version__}
+
+    def fill(draft: cache.Draft) -> None:
+        tokens = "\n".join(_trained(texts, size))
+        draft.save("tokens", np.frombuffer(tokens.encode(), np.uint8))
+
+    kept = cache.bundle(f"wordpiece-{size}", made_from, fill)
+    return of_tokens(bytes(kept.array("tokens")).decode().split("\n"))
+
+
+def _trained(texts: Callable[[], Iterable[str]], size: int) -> list[str]:
+    """The tokens in their order.
+
     The library numbers the pieces of one letter in the order of a hash table, which differs from
     run to run, and breaks ties by number; so they are given to it, in the order of the alphabet.
     """
+    progress.say(f"training a vocabulary of {size:,}")
     trained = BertWordPieceTokenizer(lowercase=True)
     letters: Counter[str] = Counter()
     for text in texts():
@@ -98,8 +119,8 @@ def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
         special_tokens=[*SPECIAL, *pieces],
         show_progress=False,
     )
-    by_number = sorted(trained.get_vocab().items(), key=lambda item: item[1])
-    return of_tokens(token for token, _ in by_number)
+    numbered = trained.get_vocab()
+    return sorted(numbered, key=lambda token: numbered[token])
 
 
 def _bert_vocabulary() -> Path:

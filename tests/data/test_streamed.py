@@ -40,6 +40,23 @@ def test_workers_change_nothing(photographs: StreamedImages) -> None:
         assert torch.equal(alone.inputs[0], spread.inputs[0])
 
 
+def test_ranks_crop_and_augment_as_one_device_would(photographs: StreamedImages) -> None:
+    augmentation = Augmentation(resized_crop=0.1, flip=True, randaugment=9, erasing=0.5)
+    photographs.workers = 0
+
+    def first(rank: int, world_size: int):
+        photographs.rank, photographs.world_size = rank, world_size
+        loader = photographs._loader("test", shuffle=True, augmentation=augmentation)
+        return next(iter(loader))
+
+    together = first(0, 1)
+    for rank in range(2):
+        share = first(rank, 2)
+        assert torch.equal(share.index, together.index[rank::2])
+        assert torch.equal(share.inputs[0], together.inputs[0][rank::2])
+    photographs.rank, photographs.world_size = 0, 1
+
+
 def test_crops_are_torchvisions() -> None:
     torch.manual_seed(0)
     usual = v2.RandomResizedCrop(8, scale=(0.08, 1.0))

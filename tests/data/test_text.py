@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from data import entailment, polarity, tokenisers
+from data import entailment, polarity, rows, tokenisers
 from data.catalogue import entries, find
 from data.corpus import Corpus
 from data.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
@@ -92,6 +92,23 @@ def test_ranks_share_a_global_batch(ranks: int) -> None:
         assert torch.equal(share.inputs[0], together.inputs[0][rank::ranks])
 
 
+@pytest.mark.parametrize("name", ["python-docs", "python-docs-pairs"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_text_is_masked_the_same_on_any_number_of_ranks(name: str, ranks: int) -> None:
+    def first(rank: int, world_size: int):
+        data = Corpus(name, batch_size=8, seed=1, rank=rank, world_size=world_size)
+        data.setup()
+        return next(iter(data.train_dataloader()))
+
+    together = first(0, 1)
+    for rank in range(ranks):
+        share = first(rank, ranks)
+        assert torch.equal(share.index, together.index[rank::ranks])
+        assert torch.equal(share.target, together.target[rank::ranks])
+        for ours, theirs in zip(share.inputs, together.inputs, strict=True):
+            assert torch.equal(ours, theirs[rank::ranks])
+
+
 def test_sst2_has_few_pads(mirror, weights) -> None:
     data = TextData("sst2", batch_size=32, seed=0)
     data.setup()
@@ -115,6 +132,35 @@ def test_a_trained_vocabulary_is_the_same_every_time() -> None:
     first, again = (tokenisers.train(lambda: texts, 400).get_vocab() for _ in range(2))
     assert first == again
     assert len(first) <= 400
+
+
+def test_a_vocabulary_is_kept_by_the_content_of_its_texts(monkeypatch) -> None:
+    texts = [f"{a} or {b}" for a in polarity.words() for b in entailment.words()]
+    first = tokenisers.train(lambda: texts, 350).get_vocab()
+    monkeypatch.setattr(tokenisers, "_trained", None)  # it would not be called
+    assert tokenisers.train(lambda: list(texts), 350).get_vocab() == first
+    with pytest.raises(TypeError):
+        tokenisers.train(lambda: [*texts, "more"], 350)
+
+
+@pytest.mark.slow
+def test_a_vocabulary_of_30_000_is_trained_on_real_texts(mirror) -> None:
+    """AG News and GLUE have enough words for all of it; common words are not cut."""
+    texts = [
+        text
+        for name in ("ag-news", "sst2", "mnli", "qnli", "mrpc", "cola")
+        for column in find(name).columns
+        for piece in rows.of(find(name), ("train",))["train"].column(column)
+        for text in piece
+    ]
+    tokenizer = tokenisers.train(lambda: texts, 30_000)
+    assert tokenizer.get_vocab_size() == 30_000
+    sentence = "the president said that the market was strong"
+    assert " ".join(tokenizer.encode(sentence).tokens[1:-1]) == sentence
+    sampled = [tokenizer.encode(text) for text in texts[::500]]
+    tokens = [token for found in sampled for token in found.tokens]
+    assert tokens.count("[UNK]") / len(tokens) < 1e-3
+    assert sum(token.startswith("##") for token in tokens) / len(tokens) < 0.1
 
 
 def _worlds(count: int):
