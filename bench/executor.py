@@ -17,7 +17,6 @@ from bench.store import Attempt, Damaged, Store, Taken, read_record
 
 #: How often a run that is lost is tried again.
 RETRIES = 2
-_POLL_S = 0.2
 _LOOK_S = 0.5
 
 
@@ -48,11 +47,14 @@ class Listed:
         return self._left.popleft() if self._left else None
 
 
-class Listener(Protocol):
-    """Who is told what happens: a display, a search, a test. A subclass need not answer to all."""
+class Listener:
+    """Who is told what happens: a display, a search, a test; each answers to what it likes."""
 
     def started(self, planned: PlannedRun, slot: int) -> None:
         """A run got a slot."""
+
+    def waits(self, planned: PlannedRun, state: str) -> None:
+        """A run waits in a queue for the reason given; with none, it has begun."""
 
     def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
         """A run finished an epoch; told once an epoch, however often the run is tried."""
@@ -69,8 +71,8 @@ class Listener(Protocol):
     def elsewhere(self, planned: PlannedRun) -> None:
         """Another process runs it; its record is waited for."""
 
-    def stopping(self, running: int) -> None:
-        """The executor was asked to stop, with so many runs under way."""
+    def stopping(self, running: int, *, left: bool) -> None:
+        """The executor was asked to stop: runs under way are stopped, or left to their engine."""
 
     def tick(self) -> None:
         """Some time has passed."""
@@ -86,6 +88,7 @@ class _Flight:
     job: Job
     attempt: int  # a cluster may have begun further ones
     read: int = 0  # bytes of the attempt's curve that were looked at
+    state: str = ""
     prune: bool = False
 
 
@@ -143,7 +146,7 @@ class Executor:
     def _wind_down(self) -> None:
         """Ask the runs under way to stop, and wait for them."""
         for listener in self.listeners:
-            listener.stopping(len(self._flights))
+            listener.stopping(len(self._flights), left=self.launcher.outlives)
         if self.launcher.outlives:
             return
         for flight in self._flights:
@@ -183,9 +186,13 @@ class Executor:
 
     def _attend(self) -> None:
         """Wait a moment, pass on what the runs under way have to tell, and take what has ended."""
-        self.launcher.wait([flight.job for flight in self._flights], _POLL_S)
+        self.launcher.wait([flight.job for flight in self._flights])
         for flight in list(self._flights):
             ending = flight.job.ended()
+            if flight.state != flight.job.state:
+                flight.state = flight.job.state
+                for listener in self.listeners:
+                    listener.waits(flight.planned, flight.state)
             self._hear(flight)
             if ending:
                 self._flights.remove(flight)
@@ -195,8 +202,9 @@ class Executor:
 
     def _hear(self, flight: _Flight) -> None:
         """Pass on the epochs that a run has written since the last look, and ask what is asked."""
-        while self.store.folder(flight.planned.key, flight.attempt + 1).is_dir():
-            flight.attempt, flight.read = flight.attempt + 1, 0
+        number = self.store.latest(flight.planned.key, flight.attempt)
+        if number > flight.attempt:
+            flight.attempt, flight.read = number, 0
         folder = self.store.folder(flight.planned.key, flight.attempt)
         try:
             with (folder / "curve.jsonl").open("rb") as stream:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from bench.spec import Recipe, RunSpec
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -49,6 +51,19 @@ class Order:
     checkpoint_s: float = 600.0  # the longest time between two checkpoints
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt whose weights to start from; by default the newest
+
+
+_ADAPTER = TypeAdapter(Order)
+
+
+def write(order: Order, path: Path) -> None:
+    """Leave an order in a file, for a process that is no child."""
+    path.write_bytes(_ADAPTER.dump_json(order))
+
+
+def read(path: Path) -> Order:
+    """The order of a file."""
+    return _ADAPTER.validate_json(path.read_bytes())
 
 
 def carry_out(order: Order) -> None:

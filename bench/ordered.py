@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
+from bench.executor import Listener
 from bench.plan import PlannedRun
-from bench.record import Epoch, Record
+from bench.record import Record
 
 
-class Ordered:
+class Ordered(Listener):
     """Hands out runs in their order, but none before its start has left its weights.
 
     What starts from a run that failed is not run: the plan tells why. To be told of ends, it is to
@@ -36,29 +37,13 @@ class Ordered:
                 return planned
         return None
 
-    def started(self, planned: PlannedRun, slot: int) -> None:
-        """A run got a slot."""
-
-    def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
-        """A run finished an epoch."""
-
     def finished(self, planned: PlannedRun, record: Record) -> None:
         """A run has ended: what waited for it may start, or never will."""
         self._awaited.discard(planned.key)
         if record.status != "done":
             self._failed.add(planned.key)
 
-    def lost(self, planned: PlannedRun, record: Record) -> None:
-        """It is tried again, and still waited for."""
-
     def stopped(self, planned: PlannedRun) -> None:
-        """All of it ends now."""
-
-    def elsewhere(self, planned: PlannedRun) -> None:
-        """Another process runs it; its end is told, too."""
-
-    def stopping(self, running: int) -> None:
-        """The executor was asked to stop."""
-
-    def tick(self) -> None:
-        """Some time has passed."""
+        """It ended without a record: what waited for it has to wait for another time."""
+        self._awaited.discard(planned.key)
+        self._failed.add(planned.key)

@@ -11,6 +11,7 @@
         weights.safetensors   the final weights, of runs that others start from
         request               what somebody outside asks of it: `prune` or `stop`
         record.json           written last, beside and renamed; with a checksum
+    cancelled/<study>-<scale>   touched to have whoever runs the study stop
     environments/<digest>.json  hardware and packages, shared by records
     examples/<fingerprint>.json  a few examples of the data that runs were made with
     measurements/<id>.json    a session of bench measure; with a checksum (bench.measure.shelf)
@@ -111,6 +112,12 @@ class Store:
         """Where an attempt lives."""
         return self.runs / f"{key}.{number}"
 
+    def latest(self, key: str, number: int) -> int:
+        """The newest attempt at a run from `number` on, found without listing all runs."""
+        while self.folder(key, number + 1).is_dir():
+            number += 1
+        return number
+
     @contextmanager
     def claim(self, spec: RunSpec, number: int) -> Iterator[Path]:
         """Make attempt `number` at a run and hold it; Taken if it exists already."""
@@ -151,6 +158,19 @@ class Store:
         except FileNotFoundError:
             return None
         return "prune" if text == "prune" else "stop"
+
+    def cancel(self, study: str) -> None:
+        """Have whoever runs a study stop; they look at `cancellation` now and then."""
+        path = self.root / "cancelled" / study
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, b"")
+
+    def cancellation(self, study: str) -> int:
+        """Changes whenever the study is cancelled."""
+        try:
+            return (self.root / "cancelled" / study).stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def set_aside(self, attempt: Attempt) -> Path:
         """Rename a damaged record, so that it is kept but never read again."""

@@ -13,6 +13,7 @@ import models.catalogue
 import studies
 from bench import fitting, stages
 from bench import page as pages
+from bench.cluster import Cluster
 from bench.errors import UserError, nearest
 from bench.page import Location, Where
 from bench.search import checks
@@ -80,8 +81,9 @@ class Study(Settings):
         dict[str, dict[str, str]],
         Field(description="printed tables: their columns to ours, as `digits/accuracy`"),
     ] = {}
-    devices: Annotated[int, Field(ge=1, description="devices of a run, sharing its batch")] = 1
+    devices: Annotated[int, Field(ge=1, description="of a run, sharing its batch")] | None = None
     threads: Annotated[int, Field(ge=1, description="CPU threads of a device")] = 1
+    cluster: Annotated[Cluster, Field(description="what a run asks of a cluster")] = Cluster()
     run_s: Annotated[float, Field(gt=0, description="a run's seconds, before any is known")] = 60.0
 
     @field_validator("data", mode="before")
@@ -245,10 +247,16 @@ def scales(path: Path) -> list[str]:
     return [scale for scale in SCALES if scale in declared] if isinstance(declared, dict) else []
 
 
-def load(name: str, scale: str | None = None, settings: Iterable[str] = ()) -> Study:
+def load(
+    name: str,
+    scale: str | None = None,
+    settings: Iterable[str] = (),
+    cluster: Iterable[str] = (),
+) -> Study:
     """Read, check and resolve a study; any mistake in it is a UserError of one line.
 
-    `settings` are `key=value` texts from the command line, laid over the page: `recipe.epochs=3`.
+    `settings` are `key=value` texts from the command line, laid over the page: `recipe.epochs=3`;
+    `cluster` are such for the part of the page that changes no result.
     """
     page = pages.load(find(name))
     declared = page.data.get("scales")
@@ -269,6 +277,8 @@ def load(name: str, scale: str | None = None, settings: Iterable[str] = ()) -> S
     sources: dict[Location, str] = {}
     for setting in settings:
         merged = _merge(merged, _setting(setting, sources))
+    for setting in cluster:
+        merged = _merge(merged, _setting(setting, sources, "--cluster", ("cluster",)))
 
     def where(at: Location) -> str:
         for depth in range(len(at), 0, -1):
@@ -286,12 +296,18 @@ def load(name: str, scale: str | None = None, settings: Iterable[str] = ()) -> S
     return _check(study, where)
 
 
-def _setting(text: str, sources: dict[Location, str]) -> dict[str, Any]:
+def _setting(
+    text: str,
+    sources: dict[Location, str],
+    option: str = "--set",
+    inside: tuple[str, ...] = (),
+) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
-        raise UserError(f"--set {text}: expected key=value, for instance recipe.epochs=3")
-    location = tuple(key.split("."))
-    sources[location] = f"--set {key}"
+        example = "partition=gpu" if inside else "recipe.epochs=3"
+        raise UserError(f"{option} {text}: expected key=value, for instance {example}")
+    location = (*inside, *key.split("."))
+    sources[location] = f"{option} {key}"
     nested: Any = pages.scalar(value)
     for part in reversed(location):
         nested = {part: nested}

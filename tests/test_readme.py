@@ -8,6 +8,7 @@ import yaml
 
 import models.catalogue
 from bench.cli.app import app
+from bench.cluster import Cluster
 from bench.study import Study
 
 ROOT = Path(__file__).parents[1]
@@ -33,11 +34,10 @@ def test_every_command_is_listed() -> None:
     assert named == {command.name for command in app.registered_commands}
 
 
-def test_the_page_in_it_is_a_study() -> None:
-    block = re.search(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
-    assert block is not None
-    page = yaml.safe_load(block[1])
-    assert set(page) - {"scales"} <= set(Study.model_fields)
+def test_the_pages_in_it_are_of_a_study() -> None:
+    cluster, study = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL))
+    assert set(study) - {"scales"} <= set(Study.model_fields)
+    assert Cluster.model_validate(cluster["cluster"]).devices(None) == 8
 
 
 def test_no_registry_and_no_machine_is_named() -> None:

@@ -9,11 +9,13 @@ import typer
 
 import bench
 from bench.cli import (
+    cancel,
     check,
     check_model,
     compare,
     describe,
     listing,
+    logs,
     measure,
     plan,
     prepare,
@@ -43,6 +45,8 @@ app.command("plan")(plan.plan_command)
 app.command("prepare")(prepare.prepare_command)
 app.command("run")(run_command.run_command)
 app.command("status")(status.status_command)
+app.command("logs")(logs.logs_command)
+app.command("cancel")(cancel.cancel_command)
 app.command("measure")(measure.measure_command)
 app.command("report")(report.report_command)
 app.command("compare")(compare.compare_command)

@@ -10,20 +10,34 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from bench.cli.options import duration
+from bench.executor import Listener
 from bench.plan import PlannedRun
 from bench.record import Epoch, Failure, Record
 
 
-class Display:
-    """A Listener of the executor; a context manager, since it owns the terminal meanwhile."""
+class Display(Listener):
+    """A context manager, since it owns the terminal meanwhile.
 
-    def __init__(self, console: Console, planned: list[PlannedRun], jobs: int) -> None:
-        self.console, self.jobs = console, jobs
+    Quiet, it tells of trouble alone; verbose, of every start and epoch.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        planned: list[PlannedRun],
+        jobs: int,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.console, self.jobs, self.verbose = console, jobs, verbose
         self.total = len(planned)
         self.done = self.failed = self.waiting = 0
-        self._live_on = console.is_terminal
+        self._live_on = console.is_terminal and not quiet
+        self._lines_on = verbose or not (console.is_terminal or quiet)
         self._expected = {p.key: p.expected_s for p in planned}
         self._unknown, self._each_s = 0, 0.0
+        self._states: dict[str, str] = {}
         self._took: dict[tuple[str, str], list[float]] = {}
         self._active: dict[str, tuple[PlannedRun, float, Epoch | None]] = {}
         self._progress = Progress(
@@ -64,11 +78,23 @@ class Display:
             self._unknown = max(0, self._unknown - 1)
             self._expected[planned.key] = planned.expected_s
         self._active[planned.key] = (planned, time.monotonic(), None)
+        if self.verbose:
+            self._line("started", planned, f"attempt {planned.next_attempt}, {planned.key}")
+
+    def waits(self, planned: PlannedRun, state: str) -> None:
+        """A run waits in a queue, or has begun."""
+        self._states[planned.key] = state
+        if self.verbose and state:
+            self._line("waits  ", planned, state)
 
     def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
         """A run finished an epoch."""
         _, began, _ = self._active[planned.key]
         self._active[planned.key] = (planned, began, epoch)
+        if self.verbose:
+            epochs = planned.run.spec.recipe.epochs
+            loss = f"train loss {epoch.train_loss:.4f}"
+            self._line(f"epoch {epoch.epoch}/{epochs}", planned, f"{loss}  {_metrics(epoch)}")
 
     def finished(self, planned: PlannedRun, record: Record) -> None:
         """A run left a record."""
@@ -81,7 +107,7 @@ class Display:
         if record.failure:
             self.failed += 1
             self._line("[red]failed[/]", planned, _cause(record.failure))
-        elif not self._live_on:
+        elif self._lines_on:
             took = f"{record.cost.total_s:.1f} s" if record.cost else ""
             self.console.print(
                 f"[{self.done}/{self.total}] {_name(planned)}  {_scores(record)}  {took}",
@@ -100,10 +126,14 @@ class Display:
         self._active.pop(planned.key, None)
         self._line("[yellow]stopped[/]", planned, "it goes on from here next time")
 
-    def stopping(self, running: int) -> None:
+    def stopping(self, running: int, *, left: bool) -> None:
         """The end was asked for."""
-        runs = "1 run is" if running == 1 else f"{running} runs are"
-        self.console.print(f"stopping: {runs} leaving a checkpoint; Ctrl-C again stops now")
+        runs = f"{running} run{'' if running == 1 else 's'}"
+        if left:
+            how = f"{runs} {'goes' if running == 1 else 'go'} on without; bench cancel ends them"
+        else:
+            how = f"{runs} leaving a checkpoint; Ctrl-C again stops now"
+        self.console.print(f"stopping: {how}")
 
     def elsewhere(self, planned: PlannedRun) -> None:
         """Another process runs it."""
@@ -133,12 +163,22 @@ class Display:
 
     def _active_table(self) -> Table:
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        for planned, _, epoch in self._active.values():
+        # Those in a queue last; what does not fit is counted.
+        active = sorted(self._active.values(), key=lambda run: bool(self._states.get(run[0].key)))
+        room = max(1, self.console.height - 4)
+        for planned, _, epoch in active[:room]:
             epochs = planned.run.spec.recipe.epochs
-            reached = f"epoch {epoch.epoch if epoch else 0}/{epochs}"
-            scores = "  ".join(f"{k} {v:.3f}" for k, v in epoch.metrics.items()) if epoch else ""
-            table.add_row(_name(planned), reached, scores)
+            reached = self._states.get(planned.key) or (
+                f"epoch {epoch.epoch if epoch else 0}/{epochs}"
+            )
+            table.add_row(_name(planned), reached, _metrics(epoch) if epoch else "")
+        if len(active) > room:
+            table.add_row(f"[dim]and {len(active) - room} more[/]")
         return table
+
+
+def _metrics(epoch: Epoch) -> str:
+    return "  ".join(f"{name} {value:.3f}" for name, value in epoch.metrics.items())
 
 
 def _cause(failure: Failure) -> str:

@@ -57,6 +57,12 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change the page, as in recipe.epochs=3."),
 ]
+ClusterSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cluster", metavar="KEY=VALUE", help="Change the page's cluster, as in partition=gpu."
+    ),
+]
 StoreFolder = Annotated[
     Path, typer.Option("--store", envvar="BENCH_STORE", help="The folder of all results.")
 ]
@@ -78,7 +84,11 @@ DEFAULT_STORE = Path("bench-store")
 
 
 def open_study(
-    name: str, scale: str | None, settings: list[str] | None, store: Path
+    name: str,
+    scale: str | None,
+    settings: list[str] | None,
+    store: Path,
+    cluster: list[str] | None = None,
 ) -> tuple["Study", "Store"]:
     """Load a study and name its store; nothing is written."""
     from bench.errors import UserError
@@ -87,7 +97,7 @@ def open_study(
 
     if store.exists() and not store.is_dir():
         raise UserError(f"the store {store} is no folder")
-    return load(name, scale, settings or ()), Store(store)
+    return load(name, scale, settings or (), cluster or ()), Store(store)
 
 
 def use_data_root(folder: Path | None) -> None:
@@ -116,7 +126,7 @@ def default_jobs(study: "Study") -> int:
     """How many runs of a study go side by side here."""
     from bench.launch.devices import room
 
-    return max(1, room("auto", study.devices, study.threads))
+    return max(1, room("auto", study.devices or 1, study.threads))
 
 
 def echo_json(rows: Iterable[dict[str, Any]]) -> None:

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bench.cli.options import (
     DEFAULT_STORE,
+    ClusterSettings,
     DataRoot,
     Jobs,
     Scale,
@@ -30,13 +31,20 @@ from bench.order import Device, Execution, Strategy
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bench.cli.display import Display
     from bench.executor import Executor
-    from bench.plan import Plan
+    from bench.launch.launcher import Launcher
+    from bench.plan import Plan, PlannedRun
     from bench.store import Store
+    from bench.study import Study
     from bench.tracking.mirror import Mirror
+
+Engine = Literal["local", "slurm"]
 
 INTERRUPTED = 130
 RUNS_FAILED = 3
+#: Runs in a cluster's queue at a time, unless the command says so.
+_QUEUE = 100
 
 
 def run_command(
@@ -60,8 +68,18 @@ def run_command(
     checkpoint_minutes: Annotated[
         float, typer.Option(min=0.01, help="The longest time between two checkpoints.")
     ] = 10.0,
+    launcher: Annotated[
+        Engine, typer.Option(help="What carries out the runs.", envvar="BENCH_LAUNCHER")
+    ] = "local",
+    cluster: ClusterSettings = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed runs again, too.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Tell of trouble alone, then print the tables.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Tell of each start and epoch, too.")
     ] = False,
     track: Annotated[
         list[str] | None,
@@ -85,24 +103,28 @@ def run_command(
     for tracker in track or ():
         if tracker not in TRACKERS:
             raise UserError(f"unknown tracker {tracker!r}{nearest(tracker, TRACKERS)}")
+    if quiet and verbose:
+        raise UserError("--quiet and --verbose exclude each other")
     use_data_root(data_root)
-    study, opened = open_study(name, scale, settings, store)
+    study, opened = open_study(name, scale, settings, store, cluster)
     plan = make_plan(study, opened)
     from rich.console import Console
 
     console = Console(highlight=False)
     mirror = None
     if plan.searching or plan.to_run(retry_failed=retry_failed) or plan.running():
+        local = launcher == "local"
+        given = devices or study.devices
         execution = Execution(
             device=device,
-            devices=devices or study.devices,
+            devices=(given or 1) if local else study.cluster.devices(given),
             threads=threads or study.threads,
             strategy=strategy,
             compile=compiled,
             checkpoint_s=60 * checkpoint_minutes,
         )
-        room = demand(device, execution.devices, execution.threads)
-        way = _Way(jobs or room, execution, retry_failed)
+        room = demand(device, execution.devices, execution.threads) if local else _QUEUE
+        way = _Way(launcher, jobs or room, execution, retry_failed, quiet, verbose)
         _demand_data(plan)
         opened.prepare()
         mirror = _mirror(track, opened, plan)
@@ -153,51 +175,43 @@ def _demand_data(plan: "Plan") -> None:
 class _Way:
     """How runs are to be executed."""
 
+    engine: Engine
     jobs: int
     execution: Execution
     retry_failed: bool
+    quiet: bool
+    verbose: bool
 
     def run(
         self, console: "Console", store: "Store", plan: "Plan", mirror: "Mirror | None"
     ) -> None:
         """Run what the plan lacks, and wait for what others run."""
-        import models.catalogue
-        from bench.cli.display import Display
         from bench.executor import Executor, Listener
-        from bench.launch.local import Local
         from bench.ordered import Ordered
-        from bench.sources import task_module
 
         to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
         jobs = max(1, min(self.jobs, len(to_run)))
         left_s = sum(planned.expected_s for planned in to_run) / jobs
-        console.print(
+        self._announce(
+            console,
             f"{plan.study.name} ({plan.study.scale}): {len(to_run)} of {len(plan.all)} runs to "
-            f"do, {jobs} at a time, about {duration(left_s)}"
+            f"do, {jobs} at a time, about {duration(left_s)}",
         )
-        # So that a fork has the libraries of its model and data imported already.
-        modules = {models.catalogue.find(planned.run.spec.model.name).module for planned in to_run}
-        for dataset in plan.study.datasets().values():
-            modules |= {dataset.module, task_module(dataset)}
-        launcher = Local(jobs, self.execution.device, sorted(modules))
-        with Display(console, to_run + running, jobs) as display:
+        launcher = self._launcher(plan.study, store, jobs)
+        with self._display(console, to_run + running, jobs) as display:
             work = Ordered(to_run, running)
             listeners: Sequence[Listener] = [work, display, *([mirror] if mirror else [])]
             executor = Executor(store, launcher, self.execution, listeners)
-            with _answering_signals(executor):
+            with _answering(executor, f"{plan.study.name}-{plan.study.scale}"):
                 executor.run(work, running)
 
     def search(
         self, console: "Console", store: "Store", plan: "Plan", storage: str | None
     ) -> "Plan":
         """Run all trials that the budgets leave; the plan afterwards has the final runs."""
-        import models.catalogue
-        from bench.cli.display import Display
         from bench.executor import Executor
-        from bench.launch.local import Local
         from bench.search import cell, tune
         from bench.search import storage as storages
-        from bench.sources import task_module
 
         study, search = plan.study, plan.study.search
         assert search is not None
@@ -213,22 +227,44 @@ class _Way:
         left = sum(search.trials - len(ledger.trials) for ledger in unfinished)
         runs = left * len(search.seeds)
         jobs = max(1, min(self.jobs, runs))
-        console.print(
+        self._announce(
+            console,
             f"{study.name} ({study.scale}): {left} of {search.trials * len(plan.searches)} trials "
-            f"to do, {jobs} at a time, at most about {duration(study.run_s * runs / jobs)}"
+            f"to do, {jobs} at a time, at most about {duration(study.run_s * runs / jobs)}",
         )
-        modules = {models.catalogue.find(entry.model).module for entry in study.entries.values()}
-        for dataset in study.datasets().values():
-            modules |= {dataset.module, task_module(dataset)}
-        launcher = Local(jobs, self.execution.device, sorted(modules))
-        with Display(console, [], jobs) as display:
+        launcher = self._launcher(study, store, jobs)
+        with self._display(console, [], jobs) as display:
             display.expect(runs, study.run_s)
             # The search hears of a run before the terminal does: it may have to stop it.
             executor = Executor(store, launcher, self.execution, [tuner, display], tune.RETRIES)
             tuner.prune = executor.prune
-            with _answering_signals(executor):
+            with _answering(executor, f"{study.name}-{study.scale}"):
                 executor.run(tuner)
         return make_plan(study, store)
+
+    def _announce(self, console: "Console", line: str) -> None:
+        if not self.quiet:
+            console.print(line)
+
+    def _display(self, console: "Console", planned: "list[PlannedRun]", jobs: int) -> "Display":
+        from bench.cli.display import Display
+
+        return Display(console, planned, jobs, quiet=self.quiet, verbose=self.verbose)
+
+    def _launcher(self, study: "Study", store: "Store", jobs: int) -> "Launcher":
+        """The engine; on this host its forks find the libraries of the study imported."""
+        if self.engine == "slurm":
+            from bench.launch.slurm import Slurm
+
+            return Slurm(jobs, store, study.cluster, f"{study.name}-{study.scale}")
+        import models.catalogue
+        from bench.launch.local import Local
+        from bench.sources import task_module
+
+        modules = {models.catalogue.find(entry.model).module for entry in study.entries.values()}
+        for dataset in study.datasets().values():
+            modules |= {dataset.module, task_module(dataset)}
+        return Local(jobs, self.execution.device, sorted(modules))
 
 
 def _mirror(trackers: list[str] | None, store: "Store", plan: "Plan") -> "Mirror | None":
@@ -273,8 +309,20 @@ def _left(console: "Console", plan: "Plan") -> int:
 
 
 @contextmanager
-def _answering_signals(executor: "Executor") -> Iterator[None]:
-    """The first Ctrl-C or `kill` leaves checkpoints and stops, the second stops at once."""
+def _answering(executor: "Executor", study: str) -> Iterator[None]:
+    """The first Ctrl-C or `kill` leaves checkpoints and stops, the second stops at once.
+
+    A `bench cancel` of the study is a first one, on whatever host.
+    """
+    from bench.executor import Listener
+
+    class Cancellation(Listener):
+        def tick(self) -> None:
+            if executor.store.cancellation(study) != last:
+                executor.stop()
+
+    last = executor.store.cancellation(study)
+    executor.listeners = [*executor.listeners, Cancellation()]
 
     def answer(number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -1,6 +1,10 @@
-"""`bench status`: how far a study is, and what went wrong."""
+"""`bench status`: how far a study is, what waits in a queue, and what went wrong."""
 
-from typing import Any
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from bench.cli import searches
 from bench.cli.options import (
@@ -16,6 +20,17 @@ from bench.cli.options import (
     make_plan,
     open_study,
 )
+from bench.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from bench.launch.slurm import Queued
+    from bench.plan import Plan
+    from bench.store import Attempt, Store
+    from bench.study import Run, Study
+
+_EVERY_S = 2.0
 
 
 def status_command(
@@ -23,59 +38,171 @@ def status_command(
     scale: Scale = None,
     settings: Settings = None,
     store: StoreFolder = DEFAULT_STORE,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again every 2 seconds, until all is done.")
+    ] = False,
     output: OutputFormat = Format.TABLE,
 ) -> None:
-    """Show how many runs of each entry are done, and the cause and log of each failure."""
+    """Show how many runs of each entry are done, and the cause and log of each failure.
+
+    Runs of a cluster are looked up in its queue, too.
+    """
     study, opened = open_study(name, scale, settings, store)
-    plan = make_plan(study, opened)
-    rows: dict[str, dict[str, Any]] = {
-        label: {"name": label, "runs": 0, **dict.fromkeys(plan.counts(), 0), "failures": []}
-        for label in [*(planned.run.entry for planned in plan.before), *study.entries]
-    }
-    for planned in plan.all:
-        row = rows[planned.run.entry]
-        row["runs"] += 1
-        row[planned.state] += 1
-        record = planned.attempt.record if planned.attempt else None
-        if planned.state == "failed" and record and record.failure:
-            row["failures"].append(
-                {
-                    "data": planned.run.dataset,
-                    "seed": planned.run.spec.seed,
-                    "key": planned.key,
-                    "class": record.failure.kind,
-                    "message": record.failure.message,
-                    "log": str(opened.root / record.failure.log),
-                }
-            )
-    for found in searches.rows(plan):
-        rows[found["entry"]].setdefault("searches", []).append(found)
+    if watch and output is Format.JSON:
+        raise UserError("--watch shows tables; take --format json by itself")
     if output is Format.JSON:
-        echo_json(rows.values())
+        echo_json(_Status.now(study, opened).rows())
         return
     from rich.console import Console
-    from rich.table import Table
 
-    from bench.cli.plan import STYLES, summary
-
-    states = [state for state, count in plan.counts().items() if count]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("entry")
-    for state in states:
-        table.add_column(state, justify="right", style=STYLES[state] or None)
-    for label, row in rows.items():
-        table.add_row(label, *(str(row[state] or "") for state in states))
     console = Console(highlight=False)
-    searches.show(console, plan)
-    searches.failures(console, plan)
-    if plan.runs:
-        console.print(table)
-    for label, row in rows.items():
-        for failure in row["failures"]:
-            console.print(
-                f"{label}, {failure['data']}, seed {failure['seed']}: {failure['class']}: "
-                f"{failure['message']}\n  {failure['log']}",
-                markup=False,
-                soft_wrap=True,
-            )
-    console.print(f"\n{summary(plan, default_jobs(study))}")
+    if watch:
+        _watch(console, study, opened)
+    else:
+        _Status.now(study, opened).show(console)
+
+
+def _watch(console: "Console", study: "Study", store: "Store") -> None:
+    """Show it until all is done or the reader leaves; where nobody looks, a line a change."""
+    from rich.live import Live
+    from rich.text import Text
+
+    last = ""
+    live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+    try:
+        if console.is_terminal:
+            live.start()
+        while True:
+            status = _Status.now(study, store)
+            if console.is_terminal:
+                with console.capture() as captured:
+                    status.show(console)
+                live.update(Text.from_ansi(captured.get()), refresh=True)
+            elif status.summary != last:
+                last = status.summary
+                console.print(last, markup=False, soft_wrap=True)
+            if status.over:
+                return
+            time.sleep(_EVERY_S)
+    except KeyboardInterrupt:
+        pass  # the way to leave
+    finally:
+        live.stop()
+
+
+@dataclass(frozen=True)
+class _Status:
+    """A study at a moment: its plan, earlier attempts of its runs, and its jobs in a queue."""
+
+    plan: "Plan"
+    store: "Store"
+    earlier: "dict[str, list[Attempt]]"
+    jobs: "dict[str, Queued]"
+
+    @classmethod
+    def now(cls, study: "Study", store: "Store") -> "_Status":
+        """Read the store and the queue."""
+        from bench.launch.slurm import queued
+
+        plan = make_plan(study, store)
+        newest = {planned.key: planned.attempt for planned in plan.all if planned.attempt}
+        return cls(
+            plan,
+            store,
+            {key: store.earlier(attempt) for key, attempt in newest.items()},
+            {job.key: job for job in queued(store) if not job.over},
+        )
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to come."""
+        counts = self.plan.counts()
+        left = sum(counts[state] for state in ("missing", "stale", "running"))
+        return not (left or self.jobs or self.plan.searching)
+
+    @property
+    def summary(self) -> str:
+        """All of it in a line."""
+        from bench.cli.plan import summary
+
+        return summary(self.plan, default_jobs(self.plan.study))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """By entry: how many runs are in each state, what failed, what was tried before."""
+        rows: dict[str, dict[str, Any]] = {
+            label: {
+                "name": label, "runs": 0, **dict.fromkeys(self.plan.counts(), 0),
+                "failures": [], "earlier": [], "queue": [],
+            }
+            for label in [*(p.run.entry for p in self.plan.before), *self.plan.study.entries]
+        }  # fmt: skip
+        for planned in self.plan.all:
+            row = rows[planned.run.entry]
+            row["runs"] += 1
+            row[planned.state] += 1
+            place = {
+                "data": planned.run.dataset,
+                "seed": planned.run.spec.seed,
+                "key": planned.key,
+            }
+            if planned.state == "failed" and planned.attempt:
+                row["failures"] += self._failures(planned.run, [planned.attempt])
+            row["earlier"] += self._failures(planned.run, self.earlier.get(planned.key, []))
+            if job := self.jobs.get(planned.key):
+                row["queue"].append({**place, "job": job.id, "state": job.words})
+        for found in searches.rows(self.plan):
+            rows[found["entry"]].setdefault("searches", []).append(found)
+        return list(rows.values())
+
+    def _failures(self, run: "Run", attempts: "list[Attempt]") -> list[dict[str, Any]]:
+        return [
+            {
+                "data": run.dataset,
+                "seed": run.spec.seed,
+                "key": run.key,
+                "attempt": attempt.number,
+                "class": attempt.record.failure.kind,
+                "message": attempt.record.failure.message,
+                "log": str(self.store.root / attempt.record.failure.log),
+            }
+            for attempt in attempts
+            if attempt.record and attempt.record.failure
+        ]
+
+    def show(self, console: "Console") -> None:
+        """Print it."""
+        from rich.table import Table
+
+        from bench.cli.plan import STYLES
+
+        rows = self.rows()
+        states = [state for state, count in self.plan.counts().items() if count]
+        table = Table(box=None, pad_edge=False)
+        table.add_column("entry")
+        for state in states:
+            table.add_column(state, justify="right", style=STYLES[state] or None)
+        for row in rows:
+            table.add_row(row["name"], *(str(row[state] or "") for state in states))
+        searches.show(console, self.plan)
+        searches.failures(console, self.plan)
+        if self.plan.all:
+            console.print(table)
+        lines = []
+        for row in rows:
+            lines += [f"{_place(row, what)}: {what['state']}" for what in row["queue"]]
+            for what in row["failures"]:
+                cause = f"{what['class']}: {what['message']}"
+                lines.append(f"{_place(row, what)}: failed: {cause}\n  {what['log']}")
+            for what in row["earlier"]:
+                cause = f"{what['class']}: {what['message']}"
+                lines.append(
+                    f"{_place(row, what)}: attempt {what['attempt']} failed, it was tried again: "
+                    f"{cause}\n  {what['log']}"
+                )
+        for line in lines:
+            console.print(line, markup=False, soft_wrap=True)
+        console.print(f"\n{self.summary}")
+
+
+def _place(row: dict[str, Any], what: dict[str, Any]) -> str:
+    return f"{row['name']}, {what['data']}, seed {what['seed']}"

@@ -25,7 +25,7 @@ class Job(Protocol):
 
     @property
     def state(self) -> str:
-        """Where it is, for the display; empty where it simply runs."""
+        """Why it does not run yet; empty once it does."""
 
     def ended(self) -> Ending | None:
         """How it ended, or None while it is under way."""
@@ -46,5 +46,5 @@ class Launcher(Protocol):
     def start(self, order: Order, slot: int) -> Job:
         """Start an attempt, or find the job that another parent started for this run."""
 
-    def wait(self, jobs: Iterable[Job], seconds: float) -> None:
-        """Return when one of the jobs may have ended, at the latest after so long."""
+    def wait(self, jobs: Iterable[Job]) -> None:
+        """Return when one of the jobs may have ended, or after a moment."""

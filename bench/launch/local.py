@@ -11,6 +11,8 @@ from bench.launch import devices
 from bench.launch.launcher import Ending, Job
 from bench.order import STOPPED, TAKEN, Device, Order, carry_out
 
+_POLL_S = 0.2
+
 
 @dataclass
 class LocalJob:
@@ -65,10 +67,10 @@ class Local:
         process.start()
         return LocalJob(process, _oom_kills())
 
-    def wait(self, jobs: Iterable[Job], seconds: float) -> None:
-        """Wait until a process ends."""
+    def wait(self, jobs: Iterable[Job]) -> None:
+        """Wait until a process ends, or for a moment."""
         sentinels = [job.process.sentinel for job in jobs if isinstance(job, LocalJob)]
-        connection.wait(sentinels, seconds)
+        connection.wait(sentinels, _POLL_S)
 
 
 def _oom_kills() -> int:

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from bench import provenance, sources
+from bench.executor import Listener
 from bench.plan import PlannedRun, judge
 from bench.record import Epoch, Record
 from bench.search import ledger
@@ -63,7 +64,7 @@ class _Open:
         return [(e, fmean(curve[e] for curve in self.curves.values())) for e in sorted(shared)]
 
 
-class Tuner:
+class Tuner(Listener):
     """Hands out the runs of trials and listens to them; every search gets its next trial in turn.
 
     `prune` is the executor's, to be set before it runs. `devices` are those of one run.
@@ -129,18 +130,6 @@ class Tuner:
         del record
         for trial in self._at.get(planned.key, []):
             trial.retries += 1
-
-    def stopped(self, planned: PlannedRun) -> None:
-        """Its claim is free with this process; the same command goes on with it."""
-
-    def elsewhere(self, planned: PlannedRun) -> None:
-        """Another parent runs the same spec."""
-
-    def stopping(self, running: int) -> None:
-        """The executor was asked to stop."""
-
-    def tick(self) -> None:
-        """Some time has passed."""
 
     def _claim(self) -> bool:
         """Begin a trial of the search whose turn it is; False if none has one to give."""

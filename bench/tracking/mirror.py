@@ -9,6 +9,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.executor import Listener
 from bench.plan import PlannedRun
 from bench.record import Epoch, Record
 from bench.study import Study
@@ -34,7 +35,7 @@ def make(name: str, store: Path, study: str, scale: str) -> Tracker:
     return files.Csv(store, folder) if name == "csv" else files.TensorBoard(store, folder)
 
 
-class Mirror:
+class Mirror(Listener):
     """Passes on what the executor tells; never blocks, never raises for a tracker's trouble."""
 
     def __init__(self, names: Iterable[str], store: Path, study: Study) -> None:
@@ -65,21 +66,9 @@ class Mirror:
         if planned.key in self._mine:
             self._events.put(Finished(planned.key, record))
 
-    def lost(self, planned: PlannedRun, record: Record) -> None:
-        """It is tried again, and then begins anew."""
-
-    def stopped(self, planned: PlannedRun) -> None:
-        """It ended without a record; whatever is open is finished at the end."""
-
     def elsewhere(self, planned: PlannedRun) -> None:
         """Another process runs it, and shows it."""
         self._mine.discard(planned.key)
-
-    def stopping(self, running: int) -> None:
-        """Nothing more will begin."""
-
-    def tick(self) -> None:
-        """Some time has passed."""
 
     def reported(self, folder: Path) -> None:
         """The report is made."""

@@ -109,6 +109,15 @@ MISTAKES = [
     (["report", "quickstart"], "has no run of quickstart yet"),
     (["report", "quickstart", "--format", "pdf"], "unknown format 'pdf'"),
     (["status", "quickstart", "--store", "file"], "the store file is no folder"),
+    (["run", "quickstart", "--devices", "1000"], "--devices 1000: there are"),
+    (["run", "quickstart", "--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
+    (["run", "quickstart", "--launcher", "slrum"], "'slrum' is not one of"),
+    (["run", "quickstart", "--cluster", "partitio=a"], "--cluster partitio: unknown key"),
+    (["run", "quickstart", "--cluster", "partition"], "expected key=value"),
+    (["run", "quickstart", "--cluster", "nodes=0"], "--cluster nodes: cluster.nodes: input should"),
+    (["status", "quickstart", "--watch", "--format", "json"], "--watch shows tables"),
+    (["logs", "lenet"], "bench-store has no run yet"),
+    (["cancel", "quickstrat"], "no study or run is called 'quickstrat'; did you mean"),
     (["frobnicate"], "No such command 'frobnicate'"),
 ]
 

@@ -51,7 +51,7 @@ class Engine:
         fate = self.fates.pop(0)
         return _Job(fate(self.store, order) if fate else None)
 
-    def wait(self, jobs: Iterable[Job], seconds: float) -> None:
+    def wait(self, jobs: Iterable[Job]) -> None:
         pass
 
 
