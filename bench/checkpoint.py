@@ -124,7 +124,7 @@ def capture(trainer: pl.Trainer, task: Task, epoch: int) -> State | None:
     `epoch` is the one that goes on next, from the task's own `batch`.
     """
     strategy = trainer.strategy
-    mine = {"random": random_states(), "loss_sum": task.loss_sum.cpu()}
+    mine = {"random": random_states(), "loss_sum": task.progress.loss_sum.cpu()}
     # All ranks take part, since a sharded model or optimiser is gathered from them.
     weights = strategy.lightning_module_state_dict()
     optimizer = strategy.optimizer_state(strategy.optimizers[0])
@@ -136,8 +136,8 @@ def capture(trainer: pl.Trainer, task: Task, epoch: int) -> State | None:
         return None
     return {
         "epoch": epoch,
-        "step": task.step,
-        "batch": task.batch,
+        "step": task.progress.step,
+        "batch": task.progress.batch,
         "weights": weights,
         "optimizer": optimizer,
         "precision": trainer.precision_plugin.state_dict(),
@@ -153,9 +153,9 @@ def restore(trainer: pl.Trainer, task: Task, state: State) -> None:
     trainer.precision_plugin.load_state_dict(state["precision"])
     progress: Any = trainer.fit_loop.epoch_progress.current
     progress.ready = progress.started = progress.processed = progress.completed = state["epoch"]
-    task.step, task.batch = state["step"], state["batch"]
+    task.progress.step, task.progress.batch = state["step"], state["batch"]
     mine = state["ranks"][trainer.global_rank]
-    task.loss_sum = mine["loss_sum"].to(task.device)
+    task.progress.loss_sum = mine["loss_sum"].to(task.device)
     set_random_states(mine["random"])
 
 

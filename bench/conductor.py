@@ -15,7 +15,8 @@ import torch.distributed as dist
 from bench.checkpoint import Checkpoints, State, capture, restore
 from bench.order import STOPPED
 from bench.store import Request
-from models.tasks.task import Batch, Task
+from models.tasks.steps import Batch
+from models.tasks.task import Task
 
 #: A call of the training loop takes as many steps as fit into this; then the ranks agree anew.
 _BITE_S = 0.1
@@ -202,8 +203,8 @@ class Bites:
     def __iter__(self) -> Iterator[Iterator[Batch]]:
         """Yield the portions; their batches are made when they are taken."""
         loader = self.conductor.loader
-        left = len(loader) - self.task.batch
-        batches = loader.batches(self.task.batch)
+        left = len(loader) - self.task.progress.batch
+        batches = loader.batches(self.task.progress.batch)
         while True:
             size = min(self.conductor.steps, left)
             left -= size

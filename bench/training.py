@@ -143,7 +143,7 @@ class Reporter(pl.Callback):
         results = pl_module.epoch_results()
         epoch = Epoch(
             epoch=trainer.current_epoch + 1,
-            step=pl_module.step,
+            step=pl_module.progress.step,
             train_loss=results.pop("train_loss"),
             val_loss=results.pop("val_loss"),
             metrics=results | self.probe(pl_module),
@@ -195,7 +195,7 @@ def train(
     control = control or Control()
     if problem := unfit(spec.recipe, device=device, devices=rank.world, strategy=strategy):
         raise ValueError(problem)
-    _quieten()
+    quieten()
     seed_everything(spec.seed)
     data = load(spec, rank)
     loaded(data)
@@ -212,7 +212,7 @@ def train(
     task = make_task(model, data.entry, spec.recipe)
     probe = _prober(spec, data)
     loader = data.train_dataloader() if spec.recipe.epochs else None
-    task.total_steps = spec.recipe.epochs * len(loader) if loader else 0
+    task.progress.total_steps = spec.recipe.epochs * len(loader) if loader else 0
     resumed = _resumed(control, rank)
     earlier = resumed.state if resumed else _BEFORE
     reporter = Reporter(
@@ -277,7 +277,7 @@ def train(
             tested += data.sizes[name]
         metrics |= probe(task)
     sizes = {"train": 0, "val": 0, **data.sizes}
-    seen = task.step * min(spec.recipe.batch_size, sizes["train"])
+    seen = task.progress.step * min(spec.recipe.batch_size, sizes["train"])
     return Outcome(
         pruned=pruned,
         metrics=metrics,
@@ -430,7 +430,7 @@ def _resumed(control: Control, rank: Rank) -> "_Resumed | None":
     return found[0] and _Resumed(*found[0])
 
 
-def _quieten() -> None:
+def quieten() -> None:
     """Silence what Lightning says of choices that were made on purpose."""
     disable_possible_user_warnings()
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.tasks.optimisation import Optimisation
-from models.tasks.task import Batch, Task
+from models.tasks.steps import Batch
+from models.tasks.task import Task
 
 #: The target of a token that is not to be predicted.
 IGNORED = -100

@@ -10,7 +10,7 @@ from torchmetrics import Metric
 
 from models.tasks.masked_lm import IGNORED, MaskedLM
 from models.tasks.optimisation import Optimisation
-from models.tasks.task import Batch
+from models.tasks.steps import Batch
 
 #: Both heads' logits: B×S×words and B×2.
 Output = tuple[Tensor, Tensor]
@@ -38,13 +38,6 @@ class Pretrain(MaskedLM):
         """The number of masked tokens and that of pairs."""
         label, tokens = apart(target)
         return torch.stack([super().terms(tokens), torch.tensor(len(label), device=target.device)])
-
-    def add_loss(self, batch: Batch, weight: Tensor | float = 1.0) -> Tensor:
-        """The sum of the batch's losses, each by its weight in the step's."""
-        with self._precision():
-            loss = (self.loss(self.model(*batch.inputs), batch.target) * weight).sum()
-        self.loss_sum += loss.detach()
-        return loss
 
     def scores(self, predictions: dict[str, Tensor]) -> dict[str, float]:
         """Perplexity and accuracy of the masked tokens, accuracy of the pairs."""

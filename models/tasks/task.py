@@ -3,10 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-import pytorch_lightning as pl
-import torch
 from torch import Tensor, nn, optim
 from torchmetrics import MeanMetric
 
@@ -15,30 +13,16 @@ from models.tasks.freezing import freeze_body, train_head
 from models.tasks.optimisation import Optimisation
 from models.tasks.predictions import Predictions
 from models.tasks.scores import score
+from models.tasks.steps import Batch, Learner, Progress, Steps
 
 
-class Batch(Protocol):
-    """What a data module yields: `model(*inputs)` is to predict `target`."""
-
-    inputs: tuple[Tensor, ...]
-    target: Tensor
-    index: Tensor
-    together: int
-
-    def _replace(self, **changes: Any) -> Self:
-        """The batch with other tensors."""
-
-
-class Task(pl.LightningModule, ABC):
+class Task(Learner, ABC):
     """Training, validation and the one test of a model; a subclass says what loss that is.
 
     Nothing is logged a step, since `self.log` costs more than a small model's step: the losses
     add up in tensors and are read once an epoch, by whoever asks (`epoch_results`). `tests` names
     the test splits in the order of their loaders; metrics and predictions of all but the first
-    carry the split's name. Before training, `total_steps` is to be set.
-
-    `step`, `batch` and `loss_sum` are where training stands; set before an epoch starts, it goes
-    on from there.
+    carry the split's name. Whoever trains sets `progress.total_steps` before.
     """
 
     #: A split may have fewer examples than there are ranks.
@@ -60,10 +44,7 @@ class Task(pl.LightningModule, ABC):
         self.tests = tuple(tests)
         self.head_only = False
         self.average: Average | None = None
-        self.total_steps = 1
-        self.step = 0  # of the optimiser
-        self.batch = 0  # of this epoch, each a step
-        self.loss_sum = torch.zeros(())  # over this epoch's batches
+        self.progress = Progress()
         self.train_loss = _mean()
         self.val_loss = _mean()
         self.val_predictions = Predictions()
@@ -113,22 +94,17 @@ class Task(pl.LightningModule, ABC):
             train_head(self.model)
         return self
 
-    def terms(self, target: Tensor) -> Tensor | int:
-        """How many terms the loss is the mean of."""
-        return len(target)
-
-    def all_terms(self, batch: Batch) -> Tensor | int:
-        """The same of the global batch, of which this rank has a share."""
-        return batch.together
-
     def configure_optimizers(self) -> optim.Optimizer:
         """The recipe's optimiser; its learning rate is set at every step."""
         return self.optimisation.optimizer_of(self.model)
 
     def on_train_epoch_start(self) -> None:
-        """Start adding up the losses, unless the epoch was begun before a restart."""
-        if not self.batch:
-            self.loss_sum = torch.zeros((), device=self.device)
+        """Start adding up the losses."""
+        self.progress.start_epoch(self.device)
+
+    def on_train_start(self) -> None:
+        """Look up once what every step needs."""
+        self._steps = Steps(self)
 
     def training_step(self, bite: Iterable[Batch], batch_idx: int) -> None:
         """Take a step for each of these batches.
@@ -136,27 +112,11 @@ class Task(pl.LightningModule, ABC):
         They may be several, since Lightning's own work for a call costs more than a small model's
         step; where one call ends and the next begins changes no number.
         """
-        optimizer = self.optimizers(use_pl_optimizer=False)
-        assert isinstance(optimizer, optim.Optimizer)
-        for batch in bite:
-            if self.device.type != "cpu":
-                batch = self.transfer_batch_to_device(batch, self.device, 0)
-            self.optimisation.set_rate(optimizer, self.step, self.total_steps)
-            self._backward(batch)
-            self._update(optimizer)
-            if self.average is not None:
-                self.average.update(self.model)
-            self.step += 1
-            self.batch += 1
+        self._steps.take(bite)
 
-    def add_loss(self, batch: Batch, weight: Tensor | float = 1.0) -> Tensor:
-        """The batch's loss, by its weight in the step's, which is added to the epoch's."""
-        with self._precision():
-            loss = self.loss(self.model(*batch.inputs), batch.target)
-        if not (isinstance(weight, float) and weight == 1.0):
-            loss = loss * weight
-        self.loss_sum += loss.detach()
-        return loss
+    def batch_loss(self, batch: Batch) -> Tensor:
+        """The mean loss of a training batch."""
+        return self.loss(self.model(*batch.inputs), batch.target)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Add a batch to the validation."""
@@ -170,7 +130,7 @@ class Task(pl.LightningModule, ABC):
 
     def epoch_results(self) -> dict[str, float]:
         """This epoch's `train_loss`, `val_loss` and metrics, which ends it; all ranks must call."""
-        self.train_loss.update(self.loss_sum / max(1, self.batch), self.batch)
+        self.train_loss.update(self.progress.mean_loss(), self.progress.batch)
         results = {
             "train_loss": self.train_loss.compute().item(),
             "val_loss": self.val_loss.compute().item(),
@@ -178,7 +138,7 @@ class Task(pl.LightningModule, ABC):
         }
         for metric in (self.train_loss, self.val_loss, self.val_predictions):
             metric.reset()
-        self.batch = 0
+        self.progress.end_epoch()
         return results
 
     def test_results(self) -> tuple[dict[str, float], dict[str, Tensor]]:
@@ -199,67 +159,10 @@ class Task(pl.LightningModule, ABC):
     def _tests(self) -> Iterable[tuple[str, Any, Any]]:
         return zip(self.tests, self.test_losses, self.test_predictions, strict=True)
 
-    def _backward(self, batch: Batch) -> None:
-        """Add up the gradients of a batch, in as many parts as the recipe says."""
-        count, ranks = self.optimisation.accumulate, self.trainer.world_size
-        if count == ranks == 1:
-            self.manual_backward(self.add_loss(batch))
-            return
-        total = self.all_terms(batch)
-        parts = split(batch, count)
-        for number, part in enumerate(parts, start=1):
-            # Ranks take the mean of their gradients: so a part counts by its terms, times ranks.
-            weight = self.terms(part.target) * ranks / total
-            with nullcontext() if number == len(parts) else self._alone():
-                self.manual_backward(self.add_loss(part, weight))
-
-    def _alone(self) -> AbstractContextManager[None]:
-        """Where gradients stay on this rank for now."""
-        strategy = self.trainer.strategy
-        return strategy.block_backward_sync() if self.trainer.world_size > 1 else nullcontext()
-
-    def _update(self, optimizer: optim.Optimizer) -> None:
-        """Clip, step and forget the gradients."""
-        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
-        clip_norm = self.optimisation.clip_norm
-        if clip_norm is not None:
-            if scaler is not None:
-                scaler.unscale_(optimizer)
-            # A sharded model has a method of its own for it.
-            whole = getattr(self.model, "clip_grad_norm_", None)
-            if whole is not None:
-                whole(clip_norm)
-            else:
-                parameters = [p for group in optimizer.param_groups for p in group["params"]]
-                nn.utils.clip_grad_norm_(parameters, clip_norm)
-        if scaler is None:
-            optimizer.step()
-        else:
-            scaler.step(optimizer)
-            scaler.update()
-        optimizer.zero_grad()
-
-    def _precision(self) -> AbstractContextManager[Any]:
-        """What the forward pass of training runs in."""
-        if self._trainer is None:
-            return nullcontext()
-        return self.trainer.precision_plugin.forward_context()
-
     def _evaluate(self, batch: Batch, loss: Any, predictions: Any) -> None:
         output = self.output(batch)
         loss.update(self.losses(output, batch.target))
         predictions.update(batch.index, batch.target, self.predict(output))
-
-
-def split(batch: Batch, count: int) -> list[Batch]:
-    """Cut a batch into so many parts of about one size."""
-    if count == 1:
-        return [batch]
-    inputs = zip(*(tensor.tensor_split(count) for tensor in batch.inputs), strict=True)
-    cut = zip(
-        inputs, batch.target.tensor_split(count), batch.index.tensor_split(count), strict=True
-    )
-    return [batch._replace(inputs=x, target=y, index=i) for x, y, i in cut]
 
 
 def _mean() -> MeanMetric:

@@ -17,8 +17,8 @@ def make(x: Tensor, target: Tensor, index: Tensor | None = None) -> Batch:
 
 
 def train(task: Classify, batch: Batch) -> None:
-    task.add_loss(batch)
-    task.batch += 1
+    task.progress.loss_sum += task.batch_loss(batch).detach()
+    task.progress.batch += 1
 
 
 def batches(images: Tensor, target: Tensor, sizes: list[int]) -> list[Batch]:

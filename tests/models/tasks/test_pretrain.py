@@ -12,6 +12,7 @@ from models.errors import ModelError
 from models.heads import add_pair_head, head_modules, reset_head
 from models.tasks.optimisation import Optimisation
 from models.tasks.pretrain import Pretrain, SumOfMeans, apart
+from models.tasks.steps import weighted
 
 WORDS, PAIRS, LENGTH = 50, 6, 9
 NARROW = {"vocab_size": WORDS, "length": 16, "classes": 0, "width": 16, "depth": 1, "hidden": 32}
@@ -46,7 +47,7 @@ def test_both_heads_are_trained_and_read(name: str, more: dict) -> None:
     words, pairs = model(*given.inputs)
     assert words.shape == (PAIRS, LENGTH, WORDS)
     assert pairs.shape == (PAIRS, 2)
-    loss = task(model).add_loss(given)
+    loss = task(model).batch_loss(given).sum()
     label, tokens = apart(given.target)
     expected = F.cross_entropy(words.transpose(1, 2), tokens) + F.cross_entropy(pairs, label)
     if name == "gmlp-text":  # BERT drops out
@@ -60,14 +61,16 @@ def test_both_heads_are_trained_and_read(name: str, more: dict) -> None:
 
 def test_parts_of_a_batch_add_up_to_it() -> None:
     joint, given = task(made()), batch()
-    whole = joint.add_loss(given)
+    whole = joint.batch_loss(given).sum()
     total = joint.terms(given.target)
     assert total.tolist() == [(apart(given.target)[1] != -100).sum(), PAIRS]
     pieces = [
         Batch(tuple(x[part] for x in given.inputs), given.target[part], given.index[part], PAIRS)
         for part in (slice(0, 1), slice(1, PAIRS))
     ]
-    added = sum(joint.add_loss(piece, joint.terms(piece.target) / total) for piece in pieces)
+    added = sum(
+        weighted(joint.batch_loss(piece), joint.terms(piece.target) / total) for piece in pieces
+    )
     assert added.item() == pytest.approx(whole.item(), rel=1e-5)
 
 

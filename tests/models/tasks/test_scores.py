@@ -78,7 +78,7 @@ def test_regression_is_squared_error() -> None:
     x, y = torch.randn(20, 3), torch.randn(20)
     expected = F.mse_loss(task.model(x)[:, 0], y)
     task.on_train_epoch_start()
-    trained = task.add_loss(Batch((x,), y, torch.arange(20), 20))
+    trained = task.batch_loss(Batch((x,), y, torch.arange(20), 20))
     assert trained.item() == pytest.approx(expected.item())
     with torch.no_grad():
         task.test_step(Batch((x,), y, torch.arange(20), 20), 0)
@@ -107,6 +107,6 @@ def test_perplexity_weighs_tokens_not_batches(sizes: list[int]) -> None:
     assert found["masked_accuracy"] == pytest.approx(right)
     assert predictions["index"].tolist() == list(range(6))
     task.on_train_epoch_start()
-    assert task.add_loss(Batch((logits,), target, index, 6)).item() == pytest.approx(
+    assert task.batch_loss(Batch((logits,), target, index, 6)).item() == pytest.approx(
         loss.item(), rel=1e-5
     )
