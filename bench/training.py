@@ -125,6 +125,7 @@ class Reporter(pl.Callback):
     """Reads an epoch's results once, stops a diverged run and keeps the learning curve."""
 
     tell: Callable[[Epoch], None]
+    val_size: int
     curve: list[Epoch] = field(default_factory=list)
     validation_s: float = 0.0
     probe: Callable[[Task], dict[str, float]] = lambda task: {}
@@ -141,6 +142,7 @@ class Reporter(pl.Callback):
         """Add a point to the curve."""
         assert isinstance(pl_module, Task)
         results = pl_module.epoch_results()
+        check_scored(pl_module.val_index, self.val_size, "validation")
         epoch = Epoch(
             epoch=trainer.current_epoch + 1,
             step=pl_module.progress.step,
@@ -160,6 +162,11 @@ class Ending(pl.Callback):
 
     keep: bool
     weights: dict[str, torch.Tensor] | None = None
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Lightning skips a training that an earlier attempt had finished, and its end."""
+        if trainer.fit_loop.done:
+            self.on_train_end(trainer, pl_module)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """All ranks take part, since a sharded model is gathered from them."""
@@ -217,6 +224,7 @@ def train(
     earlier = resumed.state if resumed else _BEFORE
     reporter = Reporter(
         tell,
+        data.sizes.get("val", 0),
         curve=[Epoch.model_validate_json(line) for line in earlier["curve"]],
         validation_s=earlier["validation_s"],
         probe=probe,
@@ -237,10 +245,10 @@ def train(
             "attempts": attempts,
         }
 
-    callbacks: list[pl.Callback] = [reporter, ending]
+    callbacks: list[pl.Callback] = [reporter]
     if loader:
         conductor = Conductor(loader, control, extra, state=resumed.state if resumed else None)
-        callbacks.append(conductor)
+        callbacks += [conductor, ending]
     trainer = pl.Trainer(
         accelerator="gpu" if device == "cuda" else device,
         devices=rank.world // rank.nodes,
@@ -309,12 +317,12 @@ def _revision(entry: DataSet) -> str:
     return repository.commit(entry.repository, list(entry.files.values()), revision=entry.revision)
 
 
-def check_scored(index: torch.Tensor, size: int) -> None:
-    """Every test example exactly once, or the run is worth nothing."""
+def check_scored(index: torch.Tensor, size: int, split: str = "test") -> None:
+    """Every example of a split exactly once, or the run is worth nothing."""
     if not torch.equal(index.cpu(), torch.arange(size)):
         unique = len(torch.unique(index))
         raise AssertionError(
-            f"scored {len(index)} test examples, {unique} of them different, instead of {size}"
+            f"scored {len(index)} {split} examples, {unique} of them different, instead of {size}"
         )
 
 

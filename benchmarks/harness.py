@@ -110,9 +110,7 @@ def digits() -> tuple[Task, Any]:
 
 def mixer() -> tuple[Task, Any]:
     """Mixer-S/16 and random images of its size, two batches of them."""
-    pixels = torch.from_numpy(
-        np.random.default_rng(0).integers(256, size=(64, 3, 224, 224), dtype=np.uint8)
-    )
+    drawn = np.random.default_rng(0).integers(256, size=(64, 3, 224, 224), dtype=np.uint8)
     loader = ImageLoader(
         torch.from_numpy(drawn),
         torch.arange(64) % 1000,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn, optim
 from torchmetrics import MeanMetric
 
@@ -48,6 +49,7 @@ class Task(Learner, ABC):
         self.train_loss = _mean()
         self.val_loss = _mean()
         self.val_predictions = Predictions()
+        self.val_index = torch.empty(0)  # the examples of the last validation
         self.test_losses = nn.ModuleList(_mean() for _ in self.tests)
         self.test_predictions = nn.ModuleList(Predictions() for _ in self.tests)
 
@@ -131,10 +133,12 @@ class Task(Learner, ABC):
     def epoch_results(self) -> dict[str, float]:
         """This epoch's `train_loss`, `val_loss` and metrics, which ends it; all ranks must call."""
         self.train_loss.update(self.progress.mean_loss(), self.progress.batch)
+        predictions = self.val_predictions.compute()
+        self.val_index = predictions["index"]
         results = {
             "train_loss": self.train_loss.compute().item(),
             "val_loss": self.val_loss.compute().item(),
-            **self.scores(self.val_predictions.compute()),
+            **self.scores(predictions),
         }
         for metric in (self.train_loss, self.val_loss, self.val_predictions):
             metric.reset()

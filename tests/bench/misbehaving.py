@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -82,3 +83,36 @@ def not_a_number(*, channels: int = 1, image_size: int = 8, classes: int = 10) -
 def slow(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
     """Take a second an epoch, so that it can be interrupted."""
     return _Slow(channels * image_size**2, classes)
+
+
+class _Second(_Broken):
+    """Goes wrong in the second step of the second rank, and nowhere else."""
+
+    def __init__(self, how: Callable[[], None], pixels: int, classes: int) -> None:
+        super().__init__(pixels, classes)
+        self.how, self.steps = how, 0
+
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        self.steps += 1
+        if self.steps == 2 and torch.distributed.get_rank() == 1:
+            self.how()
+        return logits
+
+
+def _raise() -> None:
+    raise RuntimeError("only here")
+
+
+def second_raises(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Raise on the second rank."""
+    return _Second(_raise, channels * image_size**2, classes)
+
+
+def second_killed(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Die without a word on the second rank."""
+    return _Second(lambda: os.kill(os.getpid(), signal.SIGKILL), channels * image_size**2, classes)
+
+
+def second_exits(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """End the second rank as if all were well."""
+    return _Second(lambda: os._exit(0), channels * image_size**2, classes)

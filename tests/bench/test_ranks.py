@@ -1,0 +1,179 @@
+"""Several ranks train one run: two real processes, gloo, one result."""
+
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bench import training
+from bench.order import STOPPED, unfit
+from bench.ranks import Rank, Siblings
+from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from bench.store import Store
+from tests.bench.processes import begin, order, run, start, wait_for, wait_until_left_alone
+
+TEXT = {"width": 16, "depth": 1, "hidden": 32}
+
+
+def spec(model: str, data: str = "digits", args: dict[str, Any] | None = None, **recipe: Any):
+    return RunSpec(
+        model=ModelSpec(name=model, args=args or {}),
+        data=DataSpec(name=data),
+        recipe=Recipe(**{"epochs": 2, "batch_size": 60, "lr": 3e-3, **recipe}),
+    )
+
+
+def trained(of: RunSpec, folder: Path, rank: Rank, siblings: Siblings | None = None) -> None:
+    """Train as one rank and write what it has; the first one starts the others."""
+    torch.set_num_threads(1)
+    made, make = [], training.make_task
+    training.make_task = lambda *given: made.append(make(*given)) or made[-1]
+    with rank.group("cpu", siblings.start if siblings else None):
+        outcome = training.train(of, device="cpu", tell=lambda _: None, rank=rank)
+    weights = made[0].model.state_dict()
+    torch.save({"weights": weights, "outcome": vars(outcome)}, folder / f"{rank.index}.pt")
+
+
+def together(of: RunSpec, world: int, folder: Path) -> list[dict[str, Any]]:
+    """What each of so many ranks has after training."""
+    folder.mkdir()
+    siblings = Siblings(partial(trained, of, folder)) if world > 1 else None
+    process = start(trained, of, folder, Rank(world=world), siblings)
+    process.join(240)
+    assert process.exitcode == 0
+    for index in range(world):
+        wait_for(folder, f"{index}.pt", timeout_s=10)
+    paths = [folder / f"{index}.pt" for index in range(world)]
+    return [torch.load(path, weights_only=False) for path in paths]
+
+
+CASES = [
+    # Crops and mixes of the global batch; 359 examples of validation and test on two ranks.
+    ("augmented", spec("lenet", crop=1, mixup=0.2, clip_norm=1.0), 2),
+    # 50 examples on three ranks are 17, 17 and 16.
+    ("uneven", spec("mlp", args={"width": 32}, batch_size=50), 3),
+    # Batch norm must see the global batch; its parts too where the gradient is accumulated.
+    ("norm", spec("resnet-small", args={"layers": 8, "width": 4}, accumulate=2), 2),
+    # The mean is over masked tokens, of which each rank has another number.
+    ("masked", spec("gmlp-text", "python-docs", TEXT, epochs=1, batch_size=64, accumulate=2), 2),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("of", "world"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_ranks_do_what_one_device_does(of: RunSpec, world: int, tmp_path: Path) -> None:
+    alone = together(of, 1, tmp_path / "alone")[0]
+    ranks = together(of, world, tmp_path / "ranks")
+    assert len(ranks) == world
+    for name, value in ranks[0]["weights"].items():
+        assert all(torch.equal(value, other["weights"][name]) for other in ranks), name
+        expected = alone["weights"][name]
+        assert torch.allclose(value.float(), expected.float(), rtol=1e-3, atol=2e-4), name
+    one = alone["outcome"]
+    for many in (rank["outcome"] for rank in ranks):
+        assert many["scored"] == one["scored"] == one["data"].test
+        assert np.array_equal(many["predictions"]["index"], np.arange(one["scored"]))
+        assert np.array_equal(many["predictions"]["target"], one["predictions"]["target"])
+        assert many["metrics"] == pytest.approx(one["metrics"], abs=1e-2)
+        assert many["metrics"]["loss"] == pytest.approx(one["metrics"]["loss"], rel=1e-4)
+        for epoch, expected in zip(many["curve"], one["curve"], strict=True):
+            assert epoch.step == expected.step
+            assert epoch.train_loss == pytest.approx(expected.train_loss, rel=1e-4)
+            assert epoch.val_loss == pytest.approx(expected.val_loss, rel=1e-4)
+
+
+def test_a_run_on_two_ranks_leaves_one_record(tmp_path: Path) -> None:
+    given = order(tmp_path, spec("mlp", args={"width": 16}), devices=2)
+    record = run(given)
+    assert record.status == "done"
+    assert record.scored == record.data.test == 359
+    assert record.provenance.devices == 2
+    assert record.provenance.strategy == "ddp"
+    assert record.cost.device_h == pytest.approx(record.cost.total_s * 2 / 3600)
+    assert record.cost.train_examples_per_s > 0
+    folder = Store(tmp_path).folder(given.spec.key, 1)
+    assert (folder / "log-1.txt").is_file()
+    assert not (folder / "checkpoints").exists()
+    wait_until_left_alone(folder)
+
+
+@pytest.mark.slow
+def test_one_rank_s_end_is_the_run_s_and_the_next_run_starts_clean(tmp_path: Path) -> None:
+    expected = {
+        "raises": ("code", "rank 1: RuntimeError: only here", "log-1.txt"),
+        "killed": ("infrastructure", "rank 1 was killed by SIGKILL", "log-1.txt"),
+        "exits": ("infrastructure", "rank 1 exited with code 0", "log-1.txt"),
+    }
+    for name, (kind, message, log) in expected.items():
+        given = order(tmp_path, spec(f"tests.bench.misbehaving:second_{name}"), devices=2)
+        process, folder = begin(given)
+        wait_for(folder, "log-1.txt")
+        began = time.monotonic()
+        process.join(60)
+        assert time.monotonic() - began < 30, name
+        assert process.exitcode == 0
+        failure = Store(tmp_path).scan()[given.spec.key].record.failure
+        assert (failure.kind, failure.message) == (kind, message)
+        assert failure.log.endswith(log)
+        wait_until_left_alone(folder)
+    assert run(order(tmp_path, spec("mlp", args={"width": 16}), devices=2)).status == "done"
+
+
+@pytest.mark.slow
+def test_both_ranks_die_with_the_first(tmp_path: Path) -> None:
+    process, folder = begin(order(tmp_path, spec("tests.bench.misbehaving:slow"), devices=2))
+    wait_for(folder, "curve.jsonl")
+    process.kill()
+    process.join()
+    wait_until_left_alone(folder)
+    assert not (folder / "record.json").exists()
+
+
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_request_ends_all_ranks_at_the_same_step(tmp_path: Path, devices: int) -> None:
+    slow = spec("tests.bench.misbehaving:slow", epochs=50)
+    given = order(tmp_path, slow, devices=devices)
+    process, folder = begin(given)
+    wait_for(folder, "curve.jsonl")
+    Store(tmp_path).request(folder, "prune")
+    process.join(30)
+    assert process.exitcode == 0
+    record = Store(tmp_path).scan()[slow.key].record
+    assert record.status == "pruned"
+    assert 0 < len(record.curve) < 50
+    assert record.metrics == {}
+    assert record.predictions is None
+    assert record.cost.train_s > 0
+
+    process, folder = begin(replace(given, attempt=2))
+    wait_for(folder, "curve.jsonl")
+    Store(tmp_path).request(folder, "stop")
+    process.join(30)
+    assert process.exitcode == STOPPED
+    assert not (folder / "record.json").exists()
+    assert list((folder / "checkpoints").iterdir())
+    wait_until_left_alone(folder)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "devices", "device", "says"),
+    [
+        ({"batch_size": 3}, 4, "cpu", "a batch of 3 is too small for 4 devices"),
+        ({"batch_size": 8, "accumulate": 3}, 4, "cpu", "batch_size must be 12 at least"),
+        ({"batch_size": 3, "accumulate": 4}, 1, "cpu", "one device in 4 parts"),
+        ({"precision": "fp16"}, 1, "cpu", "fp16 needs a GPU"),
+    ],
+)
+def test_what_can_t_be_shared_is_one_line(
+    recipe: dict[str, Any], devices: int, device: str, says: str
+) -> None:
+    problem = unfit(Recipe(**recipe), device=device, devices=devices, strategy="ddp")
+    assert problem is not None
+    assert says in problem
+    assert "\n" not in problem
+    assert unfit(Recipe(), device=device, devices=devices, strategy="ddp") is None
