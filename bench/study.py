@@ -363,6 +363,11 @@ def _check(study: Study, where: Where) -> Study:
     for i, dataset in enumerate(datasets):
         if not any(dataset.name == met.name for read in reads.values() for met in read):
             raise UserError(f"{where(('data', i))}: no entry reads {dataset.kind}s")
+    for metric in study.epochs_to:
+        known = {name for dataset in datasets for name in dataset.metrics}
+        if metric not in known:
+            hint = nearest(metric, known)
+            raise UserError(f"{where(('epochs_to', metric))}: no data set has {metric!r}{hint}")
     if problem := fitting.unknown_probe(study.probes):
         raise UserError(f"{where(('probes',))}: {problem}")
     stages.check_used(study.stages, [entry.start for entry in entries.values()], where)

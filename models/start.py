@@ -54,7 +54,9 @@ def start(
     }
     counts = {name: p.numel() for name, p in model.named_parameters() if name in own}
     taken = sum(count for name, count in counts.items() if name in chosen)
-    if not taken:
+    # A head's bias may fit by chance.
+    body = {name for name in counts if not name.startswith(outputs)} or counts.keys()
+    if not body & chosen.keys():
         there, here = next(iter(state), "nothing"), next(iter(own), "nothing")
         raise ModelError(
             f"{of} and {type(model).__name__} have no weights in common "

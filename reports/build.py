@@ -8,6 +8,7 @@ from reports import (
     against,
     attempts,
     captions,
+    convergence,
     costs,
     digest,
     examples,
@@ -42,6 +43,7 @@ def build(
         main,
         against.table(request, main),
         everywhere,
+        convergence.table(request, collected),
         costs.table(request, collected),
         *search.tables(request),
     ]

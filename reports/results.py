@@ -163,7 +163,7 @@ def _metric_column(
         kind="interval",
         dataset=None if average else title,
         metric=metric,
-        higher_is_better=request.higher_better(metric),
+        higher_is_better=None if metric in request.neutral else request.higher_better(metric),
         ranked=ranked,
         scale=scale,
         decimals=min(max(digits, least), 2 if percent else 4),

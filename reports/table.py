@@ -13,7 +13,7 @@ from bench.search.trial import Ledger
 from bench.spec import Recipe, Scalar
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 5
+REPORT_VERSION = 6
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -126,6 +126,8 @@ class Request(_Frozen):
     percent: Annotated[list[str], Field(description="metrics printed times 100")] = [*PERCENT]
     published: Annotated[list[Published], Field(description="as reports.printed gives them")] = []
     seeds: list[int] = []
+    epochs_to: Annotated[dict[str, float], Field(description="goals of metrics, for a table")] = {}
+    neutral: Annotated[list[str], Field(description="metrics of which more is not better")] = []
     recipe: Annotated[Recipe | None, Field(description="the one that all entries share")] = None
     facts: Annotated[
         dict[str, str], Field(description="more for the footnotes: budget, augmentation, …")

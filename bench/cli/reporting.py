@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
+from models.probes import PROBES
 from reports import digest
 from reports.table import (
     PERCENT,
@@ -167,7 +168,11 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
             )
             for label, entry in study.entries.items()
         ],
-        metrics={name: list(dataset.reported) for name, dataset in datasets.items()},
+        metrics={
+            name: [*dataset.reported, *_measured(plan, name)] for name, dataset in datasets.items()
+        },
+        epochs_to=study.epochs_to,
+        neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
         higher_is_better=dict(data.catalogue.HIGHER_IS_BETTER),
         percent=[*PERCENT, *_shifted(datasets.values())],
         averages=study.averages,
@@ -210,6 +215,16 @@ def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":
     }
     found = {name: store.read_examples(mark) for name, mark in fingerprints.items()}
     return {name: examples for name, examples in found.items() if examples}
+
+
+def _measured(plan: "Plan", dataset: str) -> list[str]:
+    """What the study's probes found of any model on a data set."""
+    found: set[str] = set()
+    for planned in plan.runs:
+        if planned.run.dataset == dataset and planned.attempt and planned.attempt.record:
+            found |= planned.attempt.record.metrics.keys()
+    names = [metric for probe in plan.study.probes for metric in PROBES[probe].metrics]
+    return [name for name in names if name in found]
 
 
 def _shifted(datasets: "Iterable[DataSet]") -> list[str]:

@@ -1,0 +1,228 @@
+"""Whole runs that start from the weights of others."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from bench.checkpoint import Checkpoints
+from bench.conductor import Control, Stopped
+from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from bench.start import Origin
+from bench.store import Store
+from bench.training import DataProblem, Outcome, train
+from models.errors import ModelError
+
+ROOT = Path(__file__).parents[2]
+MIXER = {"patch": 4, "width": 8, "depth": 2, "token_width": 8, "channel_width": 8}
+
+
+def spec(**changes: Any) -> RunSpec:
+    recipe = Recipe(**{"epochs": 2, "lr": 3e-3, **changes.pop("recipe", {})})
+    model = ModelSpec(name=changes.pop("model", "mixer"), args=changes.pop("args", MIXER))
+    return RunSpec(model=model, data=DataSpec(name="digits"), recipe=recipe, **changes)
+
+
+def run(of: RunSpec, **options: Any) -> Outcome:
+    return train(of, device="cpu", tell=lambda _: None, **options)
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
+    """A trained model, and a file of its weights."""
+    outcome = run(spec(), keep_weights=True)
+    assert outcome.weights is not None
+    path = tmp_path_factory.mktemp("weights") / "w.safetensors"
+    safetensors.torch.save_file(outcome.weights, path)
+    return outcome, path
+
+
+def test_no_epoch_scores_the_weights_as_they_are(weights: tuple[Outcome, Path]) -> None:
+    before, path = weights
+    scored = run(spec(weights=str(path), recipe={"epochs": 0}))
+    assert scored.metrics == before.metrics
+    assert scored.curve == []
+    assert scored.start is not None
+    assert (scored.start.weights, scored.start.fresh) == (str(path), 0)
+    assert scored.start.taken == before.parameters
+    assert re.fullmatch("[0-9a-f]{64}", scored.start.weights_sha256)
+
+
+def test_a_linear_probe_moves_the_head_alone(weights: tuple[Outcome, Path]) -> None:
+    before, path = weights
+    probe = run(spec(weights=str(path), recipe={"freeze": True, "lr": 0.1}), keep_weights=True)
+    assert probe.trainable_parameters == 8 * 10 + 10
+    assert before.weights is not None
+    assert probe.weights is not None
+    moved = {k for k, v in probe.weights.items() if not torch.equal(v, before.weights[k])}
+    assert moved == {"head.weight", "head.bias"}
+
+
+def test_another_model_s_weights_are_an_error(weights: tuple[Outcome, Path]) -> None:
+    with pytest.raises(ModelError, match="and LeNet have no weights in common"):
+        run(spec(weights=str(weights[1]), model="lenet", args={}))
+
+
+def test_damaged_weights_are_noticed(weights: tuple[Outcome, Path]) -> None:
+    child = spec(start=spec())
+    with pytest.raises(DataProblem, match="the weights of run k, attempt 1 are damaged"):
+        run(child, origin=lambda _: Origin(weights[1], "k", 1, expected="0" * 64))
+
+
+@pytest.mark.parametrize("probes", [("toeplitz",)])
+def test_going_on_after_a_stop_changes_no_bit(tmp_path: Path, probes: tuple[str, ...]) -> None:
+    """Averages, layer-wise rates, LAMB, a frozen body and probes, in the middle of an epoch."""
+    recipe = {"ema": 0.9, "layer_decay": 0.5, "optimizer": "lamb", "batch_size": 32, "epochs": 3}
+    of = spec(recipe=recipe, probes=probes)
+    whole = run(of, keep_weights=True)
+
+    asked = []
+
+    def stop_later() -> Any:
+        asked.append(1)
+        return "stop" if len(asked) > 2 else None
+
+    folders = [tmp_path / "1", tmp_path / "2"]
+    for folder in folders:
+        folder.mkdir()
+    first = Control(
+        request=stop_later,
+        checkpoints=Checkpoints(folders[0] / "c", {}),
+        most_steps=9,
+    )
+    with pytest.raises(Stopped):
+        run(of, control=first)
+    second = Control(checkpoints=Checkpoints(folders[1] / "c", {}, [(1, folders[0] / "c")]))
+    resumed = run(of, control=second, keep_weights=True)
+    assert resumed.resumed_from == [1]
+    assert resumed.curve == whole.curve
+    assert resumed.metrics == whole.metrics
+    assert resumed.metrics["toeplitz"] == resumed.curve[-1].metrics["toeplitz"]
+    assert whole.weights is not None
+    assert resumed.weights is not None
+    assert all(torch.equal(resumed.weights[k], v) for k, v in whole.weights.items())
+
+
+PAGE = f"""\
+title: Started
+question: Which?
+data: [digits]
+stages:
+  first: {{data: digits, recipe: {{epochs: 2, lr: 3e-3}}}}
+entries:
+  Mixer: {{model: mixer, args: {json.dumps(MIXER)}, start: first}}
+  Probe: {{model: mixer, args: {json.dumps(MIXER)}, start: first, recipe: {{freeze: true}}}}
+seeds: 1
+recipe: {{epochs: 1, ema: 0.9}}
+scales: {{smoke: {{}}}}
+"""
+
+
+def bench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from bench.cli import main; main()", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("started")
+    (folder / "started.yaml").write_text(PAGE, encoding="utf-8")
+    done = bench("run", "started.yaml", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def records(folder: Path) -> dict[str, Any]:
+    """By what they are: `first`, `Mixer`, `Probe`."""
+    found = {}
+    for attempt in Store(folder / "bench-store").scan().values():
+        assert attempt.record is not None
+        recipe = attempt.record.spec.recipe
+        started = attempt.record.spec.start is not None
+        found["Probe" if recipe.freeze else "Mixer" if started else "first"] = attempt
+    return found
+
+
+def test_a_stage_is_trained_once_and_the_lineage_kept(finished: Path) -> None:
+    found = records(finished)
+    assert found.keys() == {"first", "Mixer", "Probe"}
+    first = found["first"]
+    assert first.kept
+    for name in ("Mixer", "Probe"):
+        start = found[name].record.start
+        assert (start.key, start.attempt) == (first.key, 1)
+        assert start.weights_sha256 == first.record.weights
+        assert not found[name].kept
+    assert found["Probe"].record.cost.trainable_parameters == 90
+
+
+def test_again_it_only_prints_and_lost_weights_are_not_missed(finished: Path) -> None:
+    path = records(finished)["first"].folder / "weights.safetensors"
+    aside = path.rename(path.with_suffix(".aside"))
+    try:
+        plan = bench("plan", "started.yaml", cwd=finished).stdout
+        assert "3 runs: 3 done" in plan
+        done = bench("reproduce", records(finished)["Probe"].key, cwd=finished)
+        assert done.returncode == 2
+        assert "are not there any more" in done.stderr
+    finally:
+        aside.rename(path)
+
+
+def test_a_child_is_reproduced_bit_for_bit(finished: Path) -> None:
+    done = bench("reproduce", records(finished)["Mixer"].key, cwd=finished)
+    assert "equal bit for bit" in done.stdout, done.stdout + done.stderr
+
+
+def test_two_ranks_start_from_the_same_weights(finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "started.yaml").write_text(PAGE, encoding="utf-8")
+    done = bench("run", "started.yaml", "--devices", "2", "--jobs", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    one, two = records(finished), records(tmp_path)
+    for name, attempt in two.items():
+        assert attempt.record.provenance.devices == 2
+        assert attempt.record.metrics["loss"] == pytest.approx(
+            one[name].record.metrics["loss"], rel=1e-4
+        )
+    assert two["Mixer"].record.start.weights_sha256 == two["first"].record.weights
+
+
+BROKEN = """\
+title: Broken
+question: Which?
+data: [digits]
+stages:
+  bad: {data: digits, model: "tests.bench.misbehaving:raises"}
+entries:
+  Child: {model: lenet, start: bad}
+  Other: {model: lenet}
+seeds: 1
+recipe: {epochs: 1}
+scales: {smoke: {}}
+"""
+
+
+def test_what_can_not_start_is_told_and_not_run(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
+    done = bench("run", "broken.yaml", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "2 of 3 runs are not done" in done.stdout
+    status = bench("plan", "broken.yaml", "--format", "json", cwd=tmp_path).stdout
+    rows = {row["entry"]: row for row in json.loads(status)}
+    assert rows["bad"]["state"] == rows["Child"]["state"] == "failed"
+    assert "can't start: bad failed (code: RuntimeError" in rows["Child"]["reason"]
+    assert rows["Other"]["state"] == "done"
+    assert len(Store(tmp_path / "bench-store").scan()) == 2
+    again = bench("run", "broken.yaml", cwd=tmp_path)
+    assert again.returncode == 3
+    assert "to do" not in again.stdout
