@@ -177,3 +177,28 @@ def _check_stage(stage: Stage, model: ModelSpec, dataset: DataSet, inside: Where
 
 def _inside(where: Where, name: str) -> Where:
     return lambda at: where(("stages", name, *at))
+
+
+def told(stages: Mapping[str, Stage], starts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """In words what each stage is and who starts from it; `starts` as `check` has them, by entry.
+
+    Published weights are told by their own names.
+    """
+    found: dict[str, str] = {}
+    for name, stage in stages.items():
+        recipe = stage.recipe.model_dump(exclude_unset=True)
+        parts = [stage.data.name, f"seed {stage.seed}"]
+        parts += [f"{key.replace('_', ' ')} {value}" for key, value in recipe.items()]
+        if stage.model:
+            parts.append(f"of {stage.model}")
+        if stage.start or stage.weights:
+            parts.append(f"itself from {stage.start or stage.weights}")
+        found[name] = ", ".join(parts)
+    origins: dict[str, list[str]] = {}
+    for label, (start, weights) in starts.items():
+        if start or weights:
+            origins.setdefault(start or weights, []).append(label)
+    return {
+        origin: "; ".join(filter(None, [found.get(origin, ""), f"start of {', '.join(labels)}"]))
+        for origin, labels in origins.items()
+    } | {name: text for name, text in found.items() if name not in origins}

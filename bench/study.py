@@ -181,6 +181,11 @@ class Study(Settings):
             for label, name, spec in meetings
         ]
 
+    def origins(self) -> dict[str, str]:
+        """In words what the entries start from, by the names of stages and published weights."""
+        starts = {label: (entry.start, entry.weights) for label, entry in self.entries.items()}
+        return stages.told(self.stages, starts)
+
     def before(self) -> list["Run"]:
         """What these runs start from: each run of a stage once, and before what starts from it."""
         found: dict[str, Run] = {}

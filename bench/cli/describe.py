@@ -81,8 +81,9 @@ def _study(name: str, scale: str | None) -> dict[str, Any]:
             label: " ".join([e.model, *(f"{k}={v}" for k, v in e.args.items())])
             for label, e in loaded.entries.items()
         },
+        **({"starts": origins} if (origins := loaded.origins()) else {}),
         "seeds": loaded.seeds,
-        "runs": len(loaded.runs()),
+        "runs": len(loaded.before()) + len(loaded.runs()),
         "recipe": loaded.recipe.model_dump(),
     }
 

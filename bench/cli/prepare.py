@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 from bench.cli.options import (
     DataRoot,
@@ -30,7 +31,7 @@ def prepare_command(
     from rich.console import Console
     from rich.markup import escape
 
-    from bench.spec import WEIGHTS
+    from bench import needs
     from bench.study import load
 
     use_data_root(data_root)
@@ -39,11 +40,8 @@ def prepare_command(
     from data.progress import size
 
     console = Console(highlight=False, stderr=output is Format.JSON)
-    weights = {
-        str(entry.args[argument])
-        for entry in study.entries.values()
-        for argument in WEIGHTS & entry.args.keys()
-    }
+    # A folder or a file of one's own is not fetched.
+    weights = [name for name in needs.weights(study) if not Path(name).exists()]
     sample = any(spec.sample for spec in study.data)
     with console.status("preparing …") as status:
         printed = 0.0
@@ -61,7 +59,7 @@ def prepare_command(
                 console.print(line, markup=False, soft_wrap=True)
 
         results = prepare(
-            study.datasets().values(),
+            needs.datasets(study),
             progress,
             sample=sample,
             weights=sorted(weights),

@@ -183,7 +183,8 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
             "data": "; ".join(
                 f"{dataset.title} ({dataset.source}; {dataset.policy}; {dataset.licence})"
                 for dataset in datasets.values()
-            )
+            ),
+            **{f"start, {name}": text for name, text in study.origins().items()},
         },
         unequal=_unequal(study),
         environments={d: found for d, found in environments.items() if found},

@@ -154,19 +154,18 @@ def run_command(
 
 def _demand_data(plan: "Plan") -> None:
     """Say in one line, before anything starts, what data or weights are not to be had."""
-    from bench.spec import WEIGHTS
+    from bench import needs
     from data import repository
     from data.errors import DataError
 
     try:
-        for dataset in plan.study.datasets().values():
+        for dataset in needs.datasets(plan.study):
             if dataset.repository:
                 patterns = list(dataset.files.values())
                 repository.demand(dataset.repository, patterns, revision=dataset.revision)
-        for entry in plan.study.entries.values():
-            for name in map(str, (entry.args[key] for key in WEIGHTS & entry.args.keys())):
-                if not Path(name).is_dir():
-                    repository.demand(name, repository.WEIGHTS, kind="model")
+        for name in needs.weights(plan.study):
+            if not Path(name).exists():
+                repository.demand(name, repository.WEIGHTS, kind="model")
     except DataError as error:
         raise UserError(str(error)) from None
 
@@ -258,11 +257,12 @@ class _Way:
 
             return Slurm(jobs, store, study.cluster, f"{study.name}-{study.scale}")
         import models.catalogue
+        from bench import needs
         from bench.launch.local import Local
         from bench.sources import task_module
 
         modules = {models.catalogue.find(entry.model).module for entry in study.entries.values()}
-        for dataset in study.datasets().values():
+        for dataset in needs.datasets(study):
             modules |= {dataset.module, task_module(dataset)}
         return Local(jobs, self.execution.device, sorted(modules))
 
