@@ -1,0 +1,39 @@
+"""Epochs to a goal: from the curve, never from the test, and no mean over some of the runs."""
+
+from bench.record import Epoch
+from reports import build, convergence
+from tests.reports.conftest import make_study
+
+
+def curve(*values: float) -> list[Epoch]:
+    return [
+        Epoch(epoch=i, step=i, train_loss=1, metrics={"accuracy": value})
+        for i, value in enumerate(values, start=1)
+    ]
+
+
+def test_the_first_epoch_that_is_as_good() -> None:
+    assert convergence.first_epoch(curve(0.5, 0.9, 0.8, 0.95), "accuracy", 0.9) == 2
+    assert convergence.first_epoch(curve(0.5, 0.6), "accuracy", 0.9) is None
+    assert convergence.first_epoch(curve(9, 5, 7), "accuracy", 5, higher=False) == 2
+    assert convergence.first_epoch(curve(0.5), "f1", 0.1) is None
+    assert convergence.first_epoch([], "accuracy", 0.1) is None
+
+
+def test_the_table_has_a_mean_only_where_all_runs_got_there() -> None:
+    # Curves of `make_record`: value × (1 - 0.6^(epoch + 1)), eight epochs.
+    request, runs = make_study({"fast": [0.99, 0.98, 0.97], "slow": [0.99, 0.9, 0.9], "no": [0.5]})
+    request = request.model_copy(update={"epochs_to": {"accuracy": 0.95}})
+    tables = {table.id: table for table in build.build(request, runs).tables}
+    rows = {row.label: row.cells[0] for row in tables["epochs-to"].rows}
+    # 0.99 (1 - 0.6^n) ≥ 0.95 from n = 7, the sixth epoch; 0.98 and 0.97 a bit later.
+    assert (rows["fast"].value, rows["fast"].n) == ((6 + 6 + 7) / 3, 3)
+    assert (rows["slow"].value, rows["slow"].state) == (None, "1 of 3")
+    assert (rows["no"].value, rows["no"].state) == (None, "never")
+    assert tables["epochs-to"].columns[0].title == "digits, accuracy ≥ 95 %"
+    assert len(tables["epochs-to"].notes) == 2
+
+
+def test_without_a_goal_there_is_no_table() -> None:
+    request, runs = make_study({"one": [0.9]})
+    assert "epochs-to" not in {table.id for table in build.build(request, runs).tables}
