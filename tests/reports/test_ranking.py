@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from reports import samples
+from reports.build import build
 from reports.ranking import rank
 
 
@@ -59,6 +60,29 @@ def test_at_most_5_in_100_studies_without_a_difference_claim_one(
         possible += found.possible
         false += any(pair.verdict != "undecided" for pair in found.comparisons)
     assert possible == 1_000
+    assert 0 < false <= 50
+
+
+@pytest.mark.slow
+def test_a_whole_report_claims_no_more(make, null_runs):
+    """From runs to words, bold cells and pairs: at most 5 in 100 reports say more than there is."""
+    rng = np.random.default_rng(7)
+    request = make.request(["a", "b", "c"], ["d1", "d2"])
+    false = 0
+    for _ in range(1_000):
+        seed_effect = rng.normal(0, 0.01, (1, 2, 9))
+        values = rng.binomial(360, 0.95, (3, 2, 9)) / 360 + seed_effect
+        report = build(request, null_runs(request, values))
+        table = report.tables[0]
+        bold = [sum(row.cells[place].best for row in table.rows) for place in (0, 1)]
+        said = [
+            any("is better than" in finding for finding in report.findings),
+            any(count < 3 for count in bold),
+            any(pair.verdict != "undecided" for pair in report.comparisons),
+        ]
+        # Words and bold follow the pairs with a leader, the verdicts are of all pairs.
+        assert said[0] == said[1] <= said[2]
+        false += said[2]
     assert 0 < false <= 50
 
 
