@@ -119,6 +119,8 @@ def save(canvas: Canvas, kind: str) -> bytes:
     """The drawing as a file of this kind."""
     file = io.BytesIO()
     canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
+    # Laid out once, by the first file; that takes as long as drawing.
+    canvas.set_layout_engine("none")
     return file.getvalue()
 
 

@@ -101,7 +101,7 @@ def test_ranks_are_drawn_from_eight_data_sets_on(make, monkeypatch):
     request, runs = many(make, 8)
     report = build(request, runs)
     drawn = []
-    monkeypatch.setattr(figures, "_save", lambda canvas, kind: drawn.append(canvas) or b"")
+    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
     list(figures.files(report, runs, kinds=["svg"]))
     profile, ranks = drawn[-2].axes[0], drawn[-1].axes[0]
     assert [text.get_text() for text in ranks.texts] == ["b  1.00", "c  2.00", "a  3.00"]

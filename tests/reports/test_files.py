@@ -122,7 +122,7 @@ def test_curves_show_the_mean_and_the_span_of_the_seeds(make, monkeypatch):
     request, runs = make.study({"a": [0.8, 0.9]})
     report = build(request, runs)
     drawn = []
-    monkeypatch.setattr(figures, "_save", lambda canvas, kind: drawn.append(canvas) or b"")
+    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
     list(figures.files(report, runs, kinds=["svg"]))
     axes = drawn[0].axes[0]
     expected = [85 * (1 - 0.6 * 0.6**epoch) for epoch in range(1, 9)]
@@ -148,7 +148,7 @@ def test_the_front_leads_through_what_no_smaller_entry_beats(make, monkeypatch):
     ]
     report = build(request, runs)
     drawn = []
-    monkeypatch.setattr(figures, "_save", lambda canvas, kind: drawn.append(canvas) or b"")
+    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
     list(figures.files(report, runs, kinds=["svg"]))
     (front,) = [line for line in drawn[1].axes[0].lines if line.get_label() == "Pareto front"]
     assert front.get_xydata().tolist() == [[10, 80], [30, 90]]

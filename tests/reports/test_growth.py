@@ -55,7 +55,7 @@ def test_the_figure_stands_where_depths_differ(deep, monkeypatch):
         "depth-digits",
     ]
     drawn = []
-    monkeypatch.setattr(figures, "_save", lambda canvas, kind: drawn.append(canvas) or b"")
+    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
     list(figures.files(report, runs, kinds=["svg"]))
     axes = drawn[2].axes[0]
     assert axes.containers[0].get_label() == "gmlp"
