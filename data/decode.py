@@ -47,6 +47,12 @@ def decode_all(
             progress.say(f"{where}: {row:,} images")
 
 
+def image_size(data: bytes) -> tuple[int, int]:
+    """Width and height, of which the header tells."""
+    with Image.open(io.BytesIO(data)) as image:
+        return image.size
+
+
 def open_image(data: bytes, *, channels: int, near: int = 0) -> Image.Image:
     """Open in grey or colour; a JPEG is scaled while it decodes, to no less than `near` pixels."""
     image = Image.open(io.BytesIO(data))

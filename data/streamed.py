@@ -22,7 +22,7 @@ from data import cache, real, rows, split
 from data.augment import Augmentation
 from data.batch import Batch
 from data.dataset import DataSet
-from data.decode import open_image, pixels, reason, square
+from data.decode import image_size, open_image, pixels, reason, square
 from data.errors import DataError
 from data.images import ImageData, ImageLoader, check_labels
 from data.loader import Order, generator
@@ -165,11 +165,17 @@ class Reader(Dataset[Tensor]):
             ) from None
 
     def _cropped(self, data: bytes, drawn: torch.Generator) -> Tensor:
-        """Inception's crop: a part of the area, of some ratio, resized to the size."""
-        whole = open_image(data, channels=self.channels)
-        left, top, width, height = crop_box(whole.size, self.least, drawn)
-        box = (left, top, left + width, top + height)
-        resized = whole.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
+        """Inception's crop: a part of the area, of some ratio, resized to the size.
+
+        A JPEG is decoded at the least size that leaves the crop no smaller than what is wanted.
+        """
+        width, height = image_size(data)
+        left, top, wide, tall = crop_box((width, height), self.least, drawn)
+        near = math.ceil(min(width, height) * self.size / min(wide, tall))
+        image = open_image(data, channels=self.channels, near=near)
+        across, down = image.width / width, image.height / height
+        box = (left * across, top * down, (left + wide) * across, (top + tall) * down)
+        resized = image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
         return torch.from_numpy(pixels(resized).copy())
 
 
