@@ -15,6 +15,7 @@ from bench import fitting, stages
 from bench import page as pages
 from bench.cluster import Cluster
 from bench.errors import UserError, nearest
+from bench.measure.of_study import Measure
 from bench.page import Location, Where
 from bench.search import checks
 from bench.search.cell import Cell
@@ -70,6 +71,7 @@ class Study(Settings):
     recipe: Recipe = Recipe()
     search: Annotated[Search | None, Field(description="tune every entry, on one budget")] = None
     stages: Annotated[dict[str, Stage], Field(description="what is trained first")] = {}
+    measure: Annotated[Measure | None, Field(description="columns of speed and memory")] = None
     probes: Annotated[list[str], Field(description="measures of the models, an epoch")] = []
     epochs_to: Annotated[
         dict[str, float], Field(description="columns: the first epoch to reach it, by metric")

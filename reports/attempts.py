@@ -29,6 +29,25 @@ def device_h(record: Record) -> float | None:
     return took.total_seconds() * record.provenance.devices / 3600 if took else None
 
 
+def cores(record: Record) -> int:
+    """Cores that a run occupied: its CPU threads, or its accelerators."""
+    where = record.provenance
+    return where.devices * (where.threads if where.device == "cpu" else 1)
+
+
+def core_days(runs: Iterable[Run], trials_device_h: float = 0.0) -> float | None:
+    """Core-days of all attempts at these runs, and of the search's trials before them."""
+    total, known, each = 0.0, False, 1.0
+    for run in runs:
+        if run.record is None:
+            continue
+        # Earlier attempts and trials are taken to have run as the newest did.
+        each = cores(run.record) / run.record.provenance.devices
+        total += each * math.fsum(hours for hours in spent(run) if hours is not None)
+        known = True
+    return (total + each * trials_device_h) / 24 if known else None
+
+
 def spent(run: Run) -> list[float | None]:
     """Device-hours of every attempt at a run, the newest last."""
     newest = [device_h(run.record)] if run.record and run.state != "running" else []

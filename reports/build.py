@@ -14,6 +14,7 @@ from reports import (
     examples,
     facts,
     findings,
+    measured,
     ranking,
     results,
     samples,
@@ -46,6 +47,7 @@ def build(
         convergence.table(request, collected),
         costs.table(request, collected),
         *search.tables(request),
+        *(measured.tables(request.measured) if request.measured else []),
     ]
     return Report(
         inputs=digest.inputs(request, runs),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from reports import across, effort, growth
+from reports import across, effort, growth, measured
 from reports.samples import Samples
 from reports.table import Figure, Request, Table
 from reports.text import slug
@@ -45,10 +45,36 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
                 )
             )
         found += _growth(request, name, dataset, samples)
+        found += _speeds(request, name, dataset)
         found += _searches(request, dataset, name, shown)
     if everywhere:
         found += _over_all(request, everywhere)
     return found
+
+
+def _speeds(request: Request, name: str, dataset: str) -> Iterator[Figure]:
+    """The metric against throughput, where the models were measured."""
+    if request.measured is None:
+        return
+    shown, found = (
+        request.metrics[dataset][0].replace("_", " "),
+        measured.inference(request, dataset),
+    )
+    if len(found) > 1:
+        yield Figure(
+            name=f"throughput-{name}",
+            kind="throughput",
+            dataset=dataset,
+            title=f"{shown.capitalize()} against throughput, {dataset}",
+            caption=(
+                f"Test {shown}: mean and 95 % t-interval over seeds; throughput of inference:"
+                " median of the blocks and its 95 % interval. Ringed: the Pareto front of medians"
+                " and means, which no other entry beats in both; not a claim."
+            ),
+            alt=f"Points of test {shown} against throughput, the Pareto front ringed.",
+            x=measured.unit(request),
+            speeds=found,
+        )
 
 
 def _growth(request: Request, name: str, dataset: str, samples: Samples) -> Iterator[Figure]:

@@ -22,7 +22,11 @@ def table(request: Request, collected: samples.Samples) -> Table:
         for entry in samples.rows(request)
         if collected[entry.label, dataset].runs
     ]
-    grid = [_cells(collected[entry.label, dataset], notes) for entry, dataset in keys]
+    trials_h = {(ledger.entry, ledger.dataset): ledger.device_h for ledger in request.searches}
+    grid = [
+        _cells(collected[place := (entry.label, dataset)], notes, trials_h.get(place, 0.0))
+        for entry, dataset in keys
+    ]
     several = len(request.metrics) > 1
     columns = _columns(grid)
     return Table(
@@ -31,7 +35,8 @@ def table(request: Request, collected: samples.Samples) -> Table:
         caption=(
             "Training: wall time of one run, mean ± SD over seeds; speed: training examples a"
             " second, mean ± SD; memory: the highest peak of any run; all runs: device time of"
-            " every attempt, failed and replaced ones too."
+            " every attempt, failed and replaced ones too; all of it: with the search's trials,"
+            " times a run's threads on a CPU."
         ),
         columns=columns,
         rows=[
@@ -50,7 +55,7 @@ def _all(sample: samples.Sample) -> list[Record]:
     return [run.record for run in sample.runs if run.record and run.state in ("done", "failed")]
 
 
-def _cells(sample: samples.Sample, notes: Notes) -> list[Cell]:
+def _cells(sample: samples.Sample, notes: Notes, trials_h: float) -> list[Cell]:
     keys = [run.key for run in sample.runs]
     done = [record.cost for record in sample.done.values() if record.cost]
     paid = [record.cost for record in _all(sample) if record.cost]
@@ -72,6 +77,7 @@ def _cells(sample: samples.Sample, notes: Notes) -> list[Cell]:
             notes=marks,
             runs=keys,
         ),
+        Cell(value=attempts.core_days(sample.runs, trials_h), runs=keys),
     ]
 
 
@@ -95,11 +101,14 @@ def _mean(
 
 def _columns(grid: Sequence[Sequence[Cell]]) -> list[Column]:
     largest = [
-        max((cells[index].value or 0.0 for cells in grid), default=0.0) for index in range(4)
+        max((cells[index].value or 0.0 for cells in grid), default=0.0) for index in range(5)
     ]
     unit, scale = _unit(largest[0], [("h", 3600.0), ("min", 60.0), ("s", 1.0)])
     device_unit, device_scale = _unit(
         largest[3], [("device-h", 1.0), ("device-min", 1 / 60), ("device-s", 1 / 3600)]
+    )
+    core_unit, core_scale = _unit(
+        largest[4], [("core-days", 1.0), ("core-h", 1 / 24), ("core-min", 1 / 1440)]
     )
     memory_unit, memory_scale = _unit(largest[2], [("GB", 1e9), ("MB", 1e6)])
     return [
@@ -107,6 +116,7 @@ def _columns(grid: Sequence[Sequence[Cell]]) -> list[Column]:
         _column("speed", "Speed", "examples/s", "sd", 1.0, largest[1]),
         _column("memory", "Memory", memory_unit, "number", 1 / memory_scale, largest[2]),
         _column("device", "All runs", device_unit, "number", 1 / device_scale, largest[3]),
+        _column("core", "All of it", core_unit, "number", 1 / core_scale, largest[4]),
     ]
 
 

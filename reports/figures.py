@@ -104,6 +104,16 @@ def files(
                 _growth(axes, report, column, figure)
             elif figure.kind == "profile":
                 _profile(axes, report, runs, column)
+            elif figure.kind == "throughput":
+                from reports import speed_figures  # which takes its colours from here
+
+                place = report.tables[0].columns.index(column)
+                speed_figures.against_throughput(
+                    axes, _measured(report), column, place, figure.speeds
+                )
+                axes.set_xlabel(figure.x)
+                axes.set_ylabel(f"test {_label(column)}")
+                legend(axes)
             elif figure.kind in {"best", "expected", "front"}:
                 from reports import search_figures  # which takes its colours from here
 

@@ -12,7 +12,7 @@ from statistics import fmean, median
 from bench.measure.record import Counts, Measurement, Session, Setting
 from reports import timing
 from reports.notes import Notes
-from reports.table import Cell, Column, Kind, Note, Row, Table
+from reports.table import Cell, Column, Kind, Note, Request, Row, Table
 from reports.text import joined
 
 #: From so many cores on, what others used is worth a warning.
@@ -81,6 +81,33 @@ def told(setting: Setting) -> str:
         f"{setting.devices} × {where}, {cores}",
     ]
     return ", ".join([*words, "compiled"] if setting.compile else words)
+
+
+def inference(request: Request, dataset: str) -> dict[str, tuple[float, float, float]]:
+    """Throughput by entry with its interval, of those on a data set that may be compared."""
+    session = request.measured
+    if session is None:
+        return {}
+    found = {m.contender.label: m for m in session.measurements if m.setting.mode == "infer"}
+    spreads = {
+        entry: timing.throughput(found[label])
+        for entry, label in request.contenders.get(dataset, {}).items()
+        if label in found and not found[label].failure
+    }
+    return {
+        entry: (spread.low, spread.median, spread.high)
+        for entry, spread in spreads.items()
+        if spread and not spread.hopeless
+    }
+
+
+def unit(request: Request) -> str:
+    """What a throughput is counted in, and where."""
+    measurements = request.measured.measurements if request.measured else []
+    first = next((m for m in measurements if m.setting.mode == "infer"), None)
+    if first is None:
+        return ""
+    return f"throughput [{first.unit}/s/{'core' if first.setting.device == 'cpu' else 'device'}]"
 
 
 def _speeds(

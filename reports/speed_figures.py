@@ -24,7 +24,11 @@ def front(points: Collection[tuple[float, float]], sign: int = 1) -> list[tuple[
 
 
 def against_throughput(
-    axes: Axes, rows: list[Row], column: Column, metric: int, speeds: dict[str, tuple[float, ...]]
+    axes: Axes,
+    rows: list[Row],
+    column: Column,
+    metric: int,
+    speeds: dict[str, tuple[float, float, float]],
 ) -> None:
     """The test metric against throughput (low, median, high by label), the Pareto front marked."""
     points = {}
@@ -39,12 +43,12 @@ def against_throughput(
             *points[row.label],
             xerr=[[middle - low], [high - middle]],
             yerr=None if half is None else half * column.scale,
-            fmt=figures.MARKERS[number % len(figures.MARKERS)],
-            color=figures.COLOURS[number % len(figures.COLOURS)],
+            linestyle="",
             capsize=3,
             markersize=7,
             linewidth=1.2,
             label=shorten(row.label, 28),
+            **figures.look(number),
         )
     best = front(points.values(), 1 if column.higher_is_better else -1)
     if best:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from bench.measure.record import Session
 from bench.record import Environment, Examples, Record
 from bench.search.trial import Ledger
 from bench.spec import Recipe, Scalar
@@ -136,6 +137,10 @@ class Request(_Frozen):
         list[str], Field(description="what was not equal between entries, a sentence each")
     ] = []
     environments: Annotated[dict[str, Environment], Field(description="by digest")] = {}
+    measured: Annotated[Session | None, Field(description="speeds of the entries' models")] = None
+    contenders: Annotated[
+        dict[str, dict[str, str]], Field(description="there: data set -> entry -> label")
+    ] = {}
     searches: Annotated[
         list[Ledger], Field(description="one for each entry and data set, where these were tuned")
     ] = []
@@ -313,7 +318,9 @@ class Figure(_Frozen):
     """A drawing beside the report: figures/<name>.svg and .png."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
-    kind: Literal["curves", "size", "growth", "profile", "ranks", "best", "expected", "front"]
+    kind: Literal[
+        "curves", "size", "growth", "profile", "ranks", "best", "expected", "front", "throughput"
+    ]
     dataset: Annotated[str | None, Field(description="None where it shows them all")] = None
     title: str
     caption: str
@@ -321,6 +328,10 @@ class Figure(_Frozen):
     x: Annotated[str, Field(description="of growth: depth or parameters")] = ""
     lines: Annotated[
         dict[str, dict[str, float]], Field(description="of growth: family -> entry -> x")
+    ] = {}
+    speeds: Annotated[
+        dict[str, tuple[float, float, float]],
+        Field(description="of throughput: entry -> low end of the interval, median, high end"),
     ] = {}
 
 

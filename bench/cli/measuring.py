@@ -1,7 +1,7 @@
 """Measuring with a display: what `bench measure` and a study with cost columns have in common."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -11,11 +11,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from bench.cli.options import duration
+from reports.text import joined
 
 if TYPE_CHECKING:
     from bench.measure.order import Failed, Job, Ready
     from bench.measure.record import Contender, Session, Setting
     from bench.measure.sampling import Pace
+    from bench.plan import Plan
     from bench.store import Store
 
 
@@ -45,7 +47,7 @@ def measure(
 ) -> "Session":
     """Measure, keep the session in the store, and return it; nothing is kept of half of one."""
     import models.catalogue
-    from bench.measure import shelf
+    from bench.measure import of_study, shelf
     from bench.measure.session import Course
 
     modules = {models.catalogue.find(contender.model).module for contender, _ in asked}
@@ -54,7 +56,7 @@ def measure(
         asked=asked,
         pace=pace,
         quick=way.quick,
-        sources=sources_of(contender for contender, _ in asked),
+        sources=of_study.sources_of(contender for contender, _ in asked),
         modules=modules,
         title=way.title,
         varied=way.varied,
@@ -66,14 +68,19 @@ def measure(
     return session
 
 
-def sources_of(contenders: Iterable["Contender"]) -> dict[str, str]:
-    """The digests of all source files behind these models."""
-    from bench import sources
+def for_study(console: Console, store: "Store", plan: "Plan") -> None:
+    """Measure the models of a study that asks for it, unless that is done and nothing changed."""
+    from bench.launch.devices import gpus
+    from bench.measure import of_study
 
-    found: dict[str, str] = {}
-    for name in {contender.model for contender in contenders}:
-        found |= sources.of_model(name)
-    return dict(sorted(found.items()))
+    runs, wanted = [planned.run for planned in plan.runs], plan.study.measure
+    if wanted is None or not runs or of_study.find(store, runs, wanted):
+        return
+    asked = of_study.asked(runs, wanted, "cuda" if gpus() else "cpu")
+    models = len({contender.label for contender, _ in asked})
+    console.print(f"{plan.study.name}: {models} models to measure, {joined(wanted.mode)}")
+    store.prepare()
+    measure(console, store, asked, Way(quick=wanted.quick, title=plan.study.title))
 
 
 class Display:

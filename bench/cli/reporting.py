@@ -189,6 +189,7 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
         unequal=_unequal(study),
         environments={d: found for d, found in environments.items() if found},
         searches=plan.searches,
+        **_speeds(plan, store),
         sheets=_sheets(plan, store),
     )
 
@@ -205,6 +206,20 @@ def _depth(entry: "StudyEntry") -> int | None:
             return value
     told = _DEPTH.search(variant.title)
     return int(told[1] or told[2]) if told else None
+
+
+def _speeds(plan: "Plan", store: "Store") -> dict[str, Any]:
+    """The session that measured the study's models, and who is who in it."""
+    from bench.measure import of_study
+
+    runs, wanted = [planned.run for planned in plan.runs], plan.study.measure
+    session = of_study.find(store, runs, wanted) if wanted and runs else None
+    if session is None:
+        return {}
+    contenders: dict[str, dict[str, str]] = {}
+    for (entry, dataset), contender in of_study.contenders(runs).items():
+        contenders.setdefault(dataset, {})[entry] = contender.label
+    return {"measured": session, "contenders": contenders}
 
 
 def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":

@@ -144,6 +144,15 @@ def run_command(
             what = f"{error.strerror}; finished runs are kept, the same command goes on"
             raise OSError(error.errno, what, str(store)) from None
         plan = make_plan(study, opened)
+    if study.measure is not None:
+        from bench.cli import measuring
+
+        try:
+            measuring.for_study(console, opened, plan)
+        except KeyboardInterrupt:
+            console.print("stopped while measuring, of which nothing is kept; go on with")
+            console.print(f"  {_again(name, scale, settings, store)}", markup=False, soft_wrap=True)
+            return INTERRUPTED
     target = _show_report(console, opened, plan, settings or [])
     if mirror is not None:
         mirror.reported(target)

@@ -109,7 +109,7 @@ def test_null_the_same_model_twice_on_a_loaded_machine(tmp_path: Path):
     with load():
         for _ in range(3):
             twins = [contender("products", label, number=40) for label in "ab"]
-            found = session(tmp_path, *twins, pace=Pace(4, 0.1, 1.0, block_s=0.1))
+            found = session(tmp_path, *twins, pace=Pace(4, 0.1, 1.0, block_s=0.1), mode="train")
             errors.append(abs(ratio(*found.measurements).median - 1))
     assert median(errors) < 0.02
 

@@ -1,0 +1,84 @@
+"""A study's models as contenders: what a page may ask for, and which session answers it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+import models.catalogue
+from bench import sources
+from bench.measure import shelf
+from bench.measure.record import Contender, Mode, Session, Setting
+from bench.spec import Precision, Settings
+from bench.store import Store
+
+if TYPE_CHECKING:
+    from bench.study import Run
+
+
+class Measure(Settings):
+    """What the page's `measure:` says: each entry's model is measured on each data set's input."""
+
+    mode: Annotated[list[Mode], Field(min_length=1)] = ["infer", "train"]
+    batch_size: Annotated[int, Field(ge=1, description="of every model alike")] = 32
+    precision: Precision = "fp32"
+    compile: bool = False
+    threads: Annotated[int, Field(ge=1, description="CPU threads of a model's process")] = 1
+    quick: Annotated[bool, Field(description="short warm-up, short blocks")] = False
+
+
+def contenders(runs: Sequence["Run"]) -> dict[tuple[str, str], Contender]:
+    """The contender of each entry on each data set; those of one model and input are one."""
+    found: dict[tuple[str, str], tuple[str, str, dict[str, bool | int | float | str | None]]] = {}
+    for run in runs:
+        entry = models.catalogue.find(run.spec.model.name)
+        facts = sources.dataset_of(run.spec.data).facts()
+        given = {**run.spec.model.args, **facts}
+        arguments = models.catalogue.check_arguments(entry, given)
+        found.setdefault((run.entry, run.dataset), (entry.name, entry.family, arguments))
+    return {
+        (entry, dataset): Contender(
+            label=_label(entry, dataset, found), model=name, args=arguments, family=family
+        )
+        for (entry, dataset), (name, family, arguments) in found.items()
+    }
+
+
+def asked(runs: Sequence["Run"], measure: Measure, device: str) -> list[tuple[Contender, Setting]]:
+    """Every different contender in every setting."""
+    different = list({c.label: c for c in contenders(runs).values()}.values())
+    settings = [
+        Setting.model_validate(
+            {"mode": mode, "device": device, **measure.model_dump(exclude={"mode", "quick"})}
+        )
+        for mode in measure.mode
+    ]
+    return [(contender, setting) for setting in settings for contender in different]
+
+
+def find(
+    store: Store, runs: Sequence["Run"], measure: Measure, devices: Sequence[str] = ("cuda", "cpu")
+) -> Session | None:
+    """The newest session of just these models, settings and sources, on whichever device."""
+    current = sources_of(contenders(runs).values())
+    keys = [
+        shelf.key_of(asked(runs, measure, device), current, quick=measure.quick)
+        for device in devices
+    ]
+    return next(filter(None, (shelf.newest(store, key) for key in keys)), None)
+
+
+def sources_of(found: Iterable[Contender]) -> dict[str, str]:
+    """The digests of all source files behind these models."""
+    together: dict[str, str] = {}
+    for name in {contender.model for contender in found}:
+        together |= sources.of_model(name)
+    return dict(sorted(together.items()))
+
+
+def _label(entry: str, dataset: str, found: Mapping[tuple[str, str], object]) -> str:
+    """The entry's name; with the first data set of that input, where inputs differ."""
+    mine = {name: what for (label, name), what in found.items() if label == entry}
+    if all(what == mine[dataset] for what in mine.values()):
+        return entry
+    return f"{entry}, {next(name for name, what in mine.items() if what == mine[dataset])}"
