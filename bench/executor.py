@@ -129,6 +129,7 @@ class Executor:
                 for flight in self._flights:
                     flight.job.kill()
             self._flights.clear()
+            self.launcher.close()
 
     def stop(self) -> None:
         """Take up no more runs, ask those under way to leave a checkpoint, and end.

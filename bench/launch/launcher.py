@@ -48,3 +48,6 @@ class Launcher(Protocol):
 
     def wait(self, jobs: Iterable[Job]) -> None:
         """Return when one of the jobs may have ended, or after a moment."""
+
+    def close(self) -> None:
+        """No more runs will come."""

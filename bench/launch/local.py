@@ -1,30 +1,43 @@
-"""This host: each run is a fresh process from a warm fork server."""
+"""This host: each run is a fresh process from a warm fork server.
 
+A process is forked ahead, so that a slot is not idle while the next run's process comes up; and a
+run is over as soon as its process says so, not when its memory has been given back.
+"""
+
+import os
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.launch import devices
 from bench.launch.launcher import Ending, Job
 from bench.order import STOPPED, TAKEN, Device, Order, carry_out
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    Pipe = Connection[Order, int]
 
 _POLL_S = 0.2
 
 
 @dataclass
 class LocalJob:
-    """A run's process."""
+    """A run's process, or one that waits for a run."""
 
     process: BaseProcess
-    oom_kills: int
+    pipe: "Pipe"
+    oom_kills: int = 0
     state: str = ""
+    _code: int | None = field(default=None, init=False)
 
     def ended(self) -> Ending | None:
-        """How the process ended, or None while it lives."""
-        code = self.process.exitcode
+        """How the process ended, or None while it is at work."""
+        code = self._ended_with()
         if code is None:
             return None
         if code == TAKEN:
@@ -47,6 +60,15 @@ class LocalJob:
         self.process.kill()
         self.process.join()
 
+    def _ended_with(self) -> int | None:
+        """What it said last, or else what became of it."""
+        if self._code is None and self.pipe.poll():
+            try:
+                self._code = self.pipe.recv()
+            except (EOFError, OSError):
+                self.process.join()
+        return self.process.exitcode if self._code is None else self._code
+
 
 class Local:
     """Runs as many at a time as there are slots, each with its own devices."""
@@ -59,18 +81,58 @@ class Local:
         self._context = get_context("forkserver")
         # The model files of the study, so that a fork has its libraries imported already.
         self._context.set_forkserver_preload(["bench.worker", *modules])
+        self._spare: LocalJob | None = None
 
     def start(self, order: Order, slot: int) -> LocalJob:
-        """Fork a process for an attempt, with the devices of its slot."""
+        """Give an attempt to a process, with the devices of its slot."""
         order = replace(order, gpus=devices.share(self._gpus, order.devices, slot))
-        process = self._context.Process(target=carry_out, args=(order,), name=order.spec.key)
-        process.start()
-        return LocalJob(process, _oom_kills())
+        job, self._spare = self._spare or self._fork(), None
+        try:
+            job.pipe.send(order)
+        except OSError:  # somebody has killed the spare one
+            job = self._fork()
+            job.pipe.send(order)
+        job.oom_kills = _oom_kills()
+        return job
 
     def wait(self, jobs: Iterable[Job]) -> None:
-        """Wait until a process ends, or for a moment."""
-        sentinels = [job.process.sentinel for job in jobs if isinstance(job, LocalJob)]
-        connection.wait(sentinels, _POLL_S)
+        """Wait until a process is done, or for a moment."""
+        local = [job for job in jobs if isinstance(job, LocalJob)]
+        if local and self._spare is None:
+            self._spare = self._fork()
+        connection.wait(
+            [what for job in local for what in (job.pipe, job.process.sentinel)], _POLL_S
+        )
+
+    def close(self) -> None:
+        """Let the spare process go."""
+        if self._spare is not None:
+            self._spare.pipe.close()
+            self._spare = None
+
+    def _fork(self) -> LocalJob:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=serve, args=(theirs,))
+        process.start()
+        theirs.close()
+        return LocalJob(process, ours)
+
+
+def serve(pipe: "Connection[int, Order]") -> None:
+    """What a process does: wait for its order, carry it out, and say with which code it ends."""
+    # Ctrl-C is the parent's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        order = pipe.recv()
+    except EOFError:
+        os._exit(0)
+    code = 0
+    try:
+        carry_out(order)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    pipe.send(code)
+    raise SystemExit(code)
 
 
 def _oom_kills() -> int:

@@ -128,6 +128,9 @@ class Slurm:
         if time.monotonic() - self._asked >= _LOOK_S:
             self.look()
 
+    def close(self) -> None:
+        """The queue needs nobody."""
+
     def look(self) -> None:
         """Ask the queue; where it does not answer, what it last said stands."""
         try:

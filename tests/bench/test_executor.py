@@ -54,6 +54,9 @@ class Engine:
     def wait(self, jobs: Iterable[Job]) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
 
 class Diary(Listener):
     """Writes down what it is told."""
