@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 import models.catalogue
 from bench.cli.app import app
 from bench.cluster import Cluster
+from bench.page import scalar
+from bench.search.page import Search
 from bench.study import Study
 
 ROOT = Path(__file__).parents[1]
@@ -35,9 +36,11 @@ def test_every_command_is_listed() -> None:
 
 
 def test_the_pages_in_it_are_of_a_study() -> None:
-    cluster, study = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL))
+    pages = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    cluster, search, study = map(scalar, pages)
     assert set(study) - {"scales"} <= set(Study.model_fields)
     assert Cluster.model_validate(cluster["cluster"]).devices(None) == 8
+    assert Search.model_validate(search["search"]).trials == 16
 
 
 def test_no_registry_and_no_machine_is_named() -> None:

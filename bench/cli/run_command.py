@@ -29,6 +29,7 @@ from bench.launch.devices import demand
 from bench.order import Device, Execution, Strategy
 
 if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
     from rich.console import Console
 
     from bench.cli.display import Display
@@ -126,14 +127,15 @@ def run_command(
         room = demand(device, execution.devices, execution.threads) if local else _QUEUE
         way = _Way(launcher, jobs or room, execution, retry_failed, quiet, verbose)
         _demand_data(plan)
+        memory = _connect(storage, plan, opened) if plan.searching else None
         opened.prepare()
         mirror = _mirror(track, opened, plan)
         try:
-            if plan.searching:
+            if memory is not None:
                 first = replace(plan, runs=[])
                 if first.to_run(retry_failed=retry_failed) or first.running():
                     way.run(console, opened, first, mirror)
-                plan = way.search(console, opened, plan, storage)
+                plan = way.search(console, opened, plan, memory)
             if plan.to_run(retry_failed=retry_failed) or plan.running():
                 way.run(console, opened, plan, mirror)
         except KeyboardInterrupt:
@@ -159,6 +161,16 @@ def run_command(
         for line in mirror.close():
             console.print(line, soft_wrap=True, markup=False)
     return _left(console, plan)
+
+
+def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage":
+    """Open where a search keeps its Optuna studies; one out of reach is said before all else."""
+    from bench.search import cell
+    from bench.search.storage import connect
+
+    if storage is None:
+        store.prepare()
+    return connect(storage, cell.searches(store.root, f"{plan.study.name}-{plan.study.scale}"))
 
 
 def _demand_data(plan: "Plan") -> None:
@@ -214,20 +226,18 @@ class _Way:
                 executor.run(work, running)
 
     def search(
-        self, console: "Console", store: "Store", plan: "Plan", storage: str | None
+        self, console: "Console", store: "Store", plan: "Plan", memory: "BaseStorage"
     ) -> "Plan":
         """Run all trials that the budgets leave; the plan afterwards has the final runs."""
         from bench.executor import Executor
-        from bench.search import cell, tune
-        from bench.search import storage as storages
+        from bench.search import tune
 
         study, search = plan.study, plan.study.search
         assert search is not None
-        folder = cell.searches(store.root, f"{study.name}-{study.scale}")
         tuner = tune.Tuner(
             study.cells(),
             store,
-            storages.connect(storage, folder),
+            memory,
             run_s=study.run_s,
             devices=self.execution.devices,
         )
@@ -308,7 +318,8 @@ def _left(console: "Console", plan: "Plan") -> int:
     """Say what is not done, and how to go on."""
     left = len(plan.all) - plan.counts()["done"]
     if not left:
-        return 0
+        # The report has said which searches came to nothing; their entries have no runs at all.
+        return RUNS_FAILED if any(ledger.best is None for ledger in plan.searches) else 0
     are = "is" if left == 1 else "are"
     console.print(
         f"{left} of {len(plan.all)} runs {are} not done: bench status {plan.study.name} says why; "

@@ -5,8 +5,6 @@ parents, open to `optuna-dashboard`, and filled again from the store if it is lo
 """
 
 import errno
-import fcntl
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,48 +21,6 @@ PATIENCE_S = 120.0
 _PAUSE_S = 0.25
 
 T = TypeVar("T")
-
-
-class JournalLock:
-    """The journal's lock: the kernel drops it with its holder, and what that left half is mended.
-
-    Optuna's own lock is a file that outlives a killed holder and stalls everybody for 30 s.
-    """
-
-    def __init__(self, journal: Path) -> None:
-        self.journal = journal
-        self._descriptor = -1
-
-    def acquire(self) -> bool:
-        """Wait for the lock, then cut off a line that somebody died in."""
-        descriptor = os.open(f"{self.journal}.lock", os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._mend()
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
-        return True
-
-    def release(self) -> None:
-        """Let the next one in."""
-        os.close(self._descriptor)
-
-    def _mend(self) -> None:
-        with self.journal.open("rb+") as stream:
-            end = stream.seek(0, os.SEEK_END)
-            whole = end
-            while whole:
-                start = max(0, whole - 4096)
-                stream.seek(start)
-                newline = stream.read(whole - start).rfind(b"\n")
-                if newline >= 0:
-                    whole = start + newline + 1
-                    break
-                whole = start
-            if whole < end:
-                stream.truncate(whole)
 
 
 def check(url: str | None) -> None:
@@ -87,17 +43,14 @@ def connect(url: str | None, folder: Path) -> "BaseStorage":
     """Open the storage, making it where it is new; one that can't be reached is a UserError."""
     import optuna
 
+    from bench.search.journal import Journal
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     check(url)
-    if url is None:
-        from optuna.storages.journal import JournalFileBackend
-
-        folder.mkdir(parents=True, exist_ok=True)
-        journal = folder / JOURNAL
-        # The lock has what Optuna asks of one; the class to derive from is not public.
-        backend = JournalFileBackend(str(journal), lock_obj=JournalLock(journal))  # type: ignore[arg-type]
-        return optuna.storages.JournalStorage(backend)
-    return _database(url)
+    if url is not None:
+        return _database(url)
+    folder.mkdir(parents=True, exist_ok=True)
+    return optuna.storages.JournalStorage(Journal(folder / JOURNAL))
 
 
 def _database(url: str) -> "BaseStorage":

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -271,8 +272,12 @@ class Tuner(Listener):
     def _device_h(self, attempt: Attempt) -> float:
         """What an attempt cost; where no record tells, from its claim to its last sign of life."""
         record = attempt.record
-        if record and record.cost:
+        if record and record.cost and not record.resumed_from:
             return record.cost.device_h
+        # A resumed run's cost counts what earlier attempts left, which have a place of their own.
+        if record and record.cost:
+            took = datetime.fromisoformat(record.ended) - datetime.fromisoformat(record.started)
+            return took.total_seconds() * record.provenance.devices / 3600
         signs = [path.stat().st_mtime for path in attempt.folder.iterdir()]
         began = (attempt.folder / "spec.json").stat().st_mtime
         devices = record.provenance.devices if record else self.devices

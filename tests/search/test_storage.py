@@ -14,10 +14,9 @@ from bench.errors import UserError
 from bench.search import storage
 
 HOLD = """\
-import sys, time
-from pathlib import Path
-from bench.search.storage import JournalLock
-JournalLock(Path(sys.argv[1])).acquire()
+import fcntl, sys, time
+lock = open(sys.argv[1] + ".flock", "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
 with open(sys.argv[1], "ab") as stream:
     stream.write(b'{"op_code":4,"half')
 print("held", flush=True)

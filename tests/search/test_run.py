@@ -1,0 +1,253 @@
+"""Whole searches through `bench run`: budgets, choices, pruning, and what may die on the way."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from bench.search import storage
+from bench.store import Store
+from bench.study import load
+from tests.search.running import (
+    PAGE,
+    attempts,
+    bench,
+    holder_of,
+    kill,
+    ledgers,
+    start,
+    wait,
+    write,
+)
+
+TWO = PAGE.replace("trials: 12", "trials: 3").replace(
+    "seeds: 2", "  LeNet: {model: lenet, group: g}\nseeds: 2"
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("searched")
+    write(folder, TWO)
+    said = bench(folder, "--jobs", "2")
+    assert "6 of 6 trials to do, 2 at a time" in said
+    assert "4 of 4 runs to do" in said
+    assert "What tuning cost" in said
+    return folder
+
+
+def test_every_entry_has_its_trials_the_recipe_first(finished: Path) -> None:
+    found = ledgers(finished)
+    assert [(x.entry, len(x.trials), x.count("done"), x.closed) for x in found] == [
+        ("MLP", 3, 3, True),
+        ("LeNet", 3, 3, True),
+    ]
+    assert found[0].trials[0].params == {"lr": 0.003, "args.depth": 2}
+    assert all(trial.device_h > 0 for x in found for trial in x.trials)
+
+
+def test_trials_never_see_the_test_split_and_final_runs_have_fresh_seeds(finished: Path) -> None:
+    records = [a.record for a in Store(finished / "bench-store").scan().values() if a.record]
+    trials = [record for record in records if not record.spec.tested]
+    final = [record for record in records if record.spec.tested]
+    assert (len(trials), len(final)) == (6, 4)
+    assert all(record.metrics == {} and record.scored == 0 for record in trials)
+    assert all(record.scored == 359 for record in final)
+    assert not {r.spec.seed for r in trials} & {r.spec.seed for r in final}
+
+
+def test_final_runs_have_the_best_trial_s_values(finished: Path) -> None:
+    study = load(str(finished / "tuned.yaml"))
+    for found in ledgers(finished):
+        best = max(found.trials, key=lambda trial: (trial.value, -trial.number))
+        assert found.chosen == best.params
+        cell = next(cell for cell in study.cells() if cell.entry == found.entry)
+        keys = {cell.spec(best.params, seed, tested=True).key for seed in study.seeds}
+        assert keys <= Store(finished / "bench-store").scan().keys()
+        value = next(iter(attempts(finished)[best.keys[0]])).record.curve[-1].metrics["accuracy"]
+        assert best.value == value
+
+
+def test_again_nothing_runs_and_the_chosen_page_has_the_same_runs(finished: Path) -> None:
+    runs = sorted(path.name for path in (finished / "bench-store/runs").iterdir())
+    again = bench(finished)
+    assert "to do" not in again
+    report = finished / "bench-store/reports/tuned-smoke"
+    write(finished, (report / "tuned-chosen.yaml").read_text(encoding="utf-8"), "chosen.yaml")
+    plan = json.loads(bench(finished, "--format", "json", command="plan"))
+    keys = {row["key"] for row in plan if "key" in row}
+    assert {run.key for run in load(str(finished / "chosen.yaml")).runs()} == keys
+    assert sorted(path.name for path in (finished / "bench-store/runs").iterdir()) == runs
+    assert [row["trials"] for row in plan if row["name"].endswith("/search")] == [3, 3]
+
+
+def test_status_and_check_know_the_searches(finished: Path) -> None:
+    status = json.loads(bench(finished, "--format", "json", command="status"))
+    assert [row["searches"][0]["done"] for row in status] == [3, 3]
+    checked = start(finished, "--format", "json", command="check").communicate(timeout=60)[0]
+    assert next(row for row in json.loads(checked) if row["name"] == "tuning")["kept"]
+
+
+def test_optuna_can_open_the_storage_as_it_is(finished: Path) -> None:
+    journal = finished / "bench-store/searches/tuned-smoke" / storage.JOURNAL
+    backend = optuna.storages.journal.JournalFileBackend(str(journal))
+    opened = optuna.storages.JournalStorage(backend)
+    studies = optuna.get_all_study_summaries(storage=opened)
+    assert len(studies) == 2
+    for summary in studies:
+        trials = optuna.load_study(study_name=summary.study_name, storage=opened).trials
+        assert [trial.state.name for trial in trials] == ["COMPLETE"] * 3
+
+
+def test_a_larger_budget_runs_only_what_is_added(finished: Path) -> None:
+    before = attempts(finished).keys()
+    said = bench(finished, "--set", "search.trials=4")
+    assert "2 of 8 trials to do" in said
+    assert len(attempts(finished).keys() - before) == 2
+    assert [len(found.trials) for found in ledgers(finished, "search.trials=4")] == [4, 4]
+
+
+def test_a_storage_out_of_reach_is_one_line_before_anything_starts(tmp_path: Path) -> None:
+    write(tmp_path)
+    pytest.importorskip("psycopg")
+    said = bench(tmp_path, "--storage", "postgresql://me:secret@127.0.0.1:1/x", code=2)
+    assert said.count("\n") == 1
+    assert "can't be used" in said
+    assert "secret" not in said
+    assert not (tmp_path / "bench-store").exists()
+
+
+SLOW = """\
+title: Slow
+question: q
+data: [digits]
+entries: {Slow: {model: "tests.bench.misbehaving:slow"}}
+seeds: 1
+recipe: {epochs: 4}
+run_s: 2
+search: {trials: 3, sampler: random, pruner: none, space: {lr: {float: [1e-4, 1e-2], log: true}}}
+scales: {smoke: {}}
+"""
+
+
+def running_attempt(folder: Path) -> Any:
+    """A trial's attempt that has begun to train."""
+    for attempt in Store(folder / "bench-store").scan().values():
+        curve = attempt.folder / "curve.jsonl"
+        if attempt.state == "running" and curve.exists() and curve.stat().st_size:
+            return attempt
+    return None
+
+
+@pytest.mark.slow
+def test_a_trial_killed_with_its_worker_is_begun_again_once_as_the_same_trial(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, SLOW)
+    parent = start(tmp_path, "--jobs", "1")
+    flight = wait(lambda: running_attempt(tmp_path))
+    kill(holder_of(flight.folder / "lock"))
+    out, err = parent.communicate(timeout=120)
+    assert parent.returncode == 0, out + err
+    assert "again" in out
+    (found,) = ledgers(tmp_path)
+    assert [(trial.number, trial.state) for trial in found.trials] == [
+        (0, "done"),
+        (1, "done"),
+        (2, "done"),
+    ]
+    assert [trial.retries for trial in found.trials] == [1, 0, 0]
+    tried = attempts(tmp_path)
+    assert sorted(map(len, tried.values())) == [1, 1, 2]
+    # What the lost attempt cost is counted too.
+    assert found.trials[0].runs == [f"{flight.key}.1", f"{flight.key}.2"]
+    assert found.trials[0].device_h > tried[flight.key][1].record.cost.device_h / 2
+
+
+@pytest.mark.slow
+def test_a_trial_lost_twice_has_failed_and_is_counted_once(tmp_path: Path) -> None:
+    write(tmp_path, SLOW.replace("misbehaving:slow", "misbehaving:killed"))
+    bench(tmp_path, "--set", "search.trials=2", code=3)
+    (found,) = ledgers(tmp_path, "search.trials=2")
+    assert [trial.state for trial in found.trials] == ["failed", "failed"]
+    assert all("SIGKILL" in trial.reason for trial in found.trials)
+    assert [len(tried) for tried in attempts(tmp_path).values()] == [2, 2]
+
+
+@pytest.mark.slow
+def test_after_kill_9_of_the_parent_the_same_command_takes_over(tmp_path: Path) -> None:
+    write(tmp_path, SLOW)
+    parent = start(tmp_path, "--jobs", "1")
+    flight = wait(lambda: running_attempt(tmp_path))
+    kill(parent.pid)
+    parent.communicate()
+    (found,) = ledgers(tmp_path)
+    assert (len(found.trials), found.interrupted) == (0, 1)
+    assert "1 interrupted" in bench(tmp_path, command="plan")
+    bench(tmp_path)
+    (found,) = ledgers(tmp_path)
+    assert [trial.state for trial in found.trials] == ["done"] * 3
+    assert found.trials[0].keys == [flight.key]
+    folder = tmp_path / "bench-store/searches/tuned-smoke"
+    study = optuna.load_study(
+        study_name=load(str(tmp_path / "tuned.yaml")).cells()[0].name,
+        storage=storage.connect(None, folder),
+    )
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_how_far_the_search_is_and_goes_on(tmp_path: Path) -> None:
+    write(tmp_path, SLOW)
+    parent = start(tmp_path, "--jobs", "1")
+    wait(lambda: running_attempt(tmp_path))
+    os.killpg(parent.pid, signal.SIGINT)
+    out, err = parent.communicate(timeout=30)
+    assert parent.returncode == 130, out + err
+    assert "of 3 trials are over and kept; go on with" in out
+    bench(tmp_path)
+    assert [trial.state for trial in ledgers(tmp_path)[0].trials] == ["done"] * 3
+
+
+PRUNED = """\
+title: Pruned
+question: q
+data: [digits]
+entries: {MLP: {model: mlp, args: {depth: 2, width: 2048}}}
+seeds: 1
+recipe: {epochs: 4, lr: 1e-3, batch_size: 16}
+run_s: 5
+search:
+  trials: 4
+  sampler: grid
+  pruner: asha
+  space: {lr: {choice: [1e-3, 1e-9, 2e-9]}}
+scales: {smoke: {}}
+"""
+
+
+@pytest.mark.slow
+def test_a_trial_on_two_ranks_is_pruned_within_an_epoch_and_the_next_is_clean(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, PRUNED)
+    bench(tmp_path, "--jobs", "1", "--devices", "2", "--device", "cpu")
+    (found,) = ledgers(tmp_path)
+    states = [trial.state for trial in found.trials]
+    assert states[0] == "done"
+    assert "pruned" in states
+    pruned, clean = states.index("pruned"), [i for i, s in enumerate(states) if s == "done"]
+    tried = attempts(tmp_path)
+    record = tried[found.trials[pruned].keys[0]][-1].record
+    assert (record.status, record.provenance.devices, record.metrics) == ("pruned", 2, {})
+    assert len(record.curve) < 4
+    assert max(clean) > pruned or len(found.trials) == 4
+    for attempt in [one for several in tried.values() for one in several]:
+        for log in attempt.folder.glob("log*.txt"):
+            text = log.read_text(encoding="utf-8")
+            assert "destroy_process_group" not in text, text
+            assert "Traceback" not in text, text
