@@ -67,7 +67,8 @@ class Interrupt:
 class Control:
     """What may reach a run from outside, and what it leaves for a later attempt.
 
-    Without `checkpoints` nothing is written and nothing taken up.
+    Without `checkpoints` nothing is written and nothing taken up. With `checkpoint_s` 0 there is
+    one after every step, whatever that costs; else they cost 2 % of the time at most.
     """
 
     interrupt: Interrupt = field(default_factory=Interrupt)
@@ -122,7 +123,8 @@ class Conductor(pl.Callback):
         took = time.perf_counter() - self._started
         wanted = int(_BITE_S / max(took, 1e-9) * self.steps)
         # Not all at once, since the first steps of all are slower or faster than the rest.
-        self.steps = max(1, min(wanted, 4 * self.steps, self.control.most_steps))
+        most = self.control.most_steps if self.control.checkpoint_s else 1
+        self.steps = max(1, min(wanted, 4 * self.steps, most))
         self._agree(trainer, pl_module, epoch=trainer.current_epoch, due=self.control.checkpoint_s)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -178,7 +180,7 @@ class Conductor(pl.Callback):
         return self._asked
 
     def _due(self, due: float) -> bool:
-        """Whether it is time for a checkpoint; with `checkpoint_s` 0 it always is."""
+        """Whether it is time for a checkpoint."""
         if self.control.checkpoints is None:
             return False
         if not self.control.checkpoint_s:

@@ -116,3 +116,10 @@ def second_killed(*, channels: int = 1, image_size: int = 8, classes: int = 10) 
 def second_exits(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
     """End the second rank as if all were well."""
     return _Second(lambda: os._exit(0), channels * image_size**2, classes)
+
+
+def forgetful(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Drop out half of what it sees, which is not misbehaving."""
+    pixels = channels * image_size**2
+    hidden = nn.Sequential(nn.Flatten(), nn.Linear(pixels, 64), nn.ReLU(), nn.Dropout(0.5))
+    return nn.Sequential(hidden, nn.Linear(64, classes))

@@ -1,0 +1,193 @@
+"""Killed at any step and gone on from there: the result is bit for bit the one left in peace."""
+
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bench import training
+from bench.checkpoint import Checkpoints, read
+from bench.conductor import Control
+from bench.order import Order
+from bench.record import Record
+from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from bench.store import Store
+from tests.bench.processes import begin, order, run, wait_for, wait_until_left_alone
+
+FORGETFUL = "tests.bench.misbehaving:forgetful"
+TEXT = {"width": 16, "depth": 1, "hidden": 32, "dropout": 0.2}
+
+
+def spec(model: str, data: str, args: dict[str, Any] | None = None, **recipe: Any) -> RunSpec:
+    return RunSpec(
+        model=ModelSpec(name=model, args=args or {}),
+        data=DataSpec(name=data),
+        recipe=Recipe(**{"epochs": 3, "batch_size": 50, "lr": 3e-3, **recipe}),
+    )
+
+
+CASES = {
+    "images": (
+        spec(FORGETFUL, "digits", crop=1, mixup=0.3, clip_norm=1.0), 1
+    ),
+    "averages": (spec("resnet-small", "digits", {"layers": 8, "width": 4}, ema=0.9), 1),
+    "words": (spec("gmlp-text", "python-docs", TEXT, epochs=2, accumulate=2), 1),
+    "ranks": (spec(FORGETFUL, "digits", crop=1), 2),
+}  # fmt: skip
+
+
+def kill_at_random(given: Order, kills: int, seed: int) -> tuple[Record, list[int]]:
+    """Go on from kill to kill, then to the end; the record, and from which steps of an epoch."""
+    draw, places = random.Random(seed), list[int]()
+    for attempt in range(1, kills + 1):
+        process, folder = begin(replace(given, attempt=attempt))
+        wait_for(folder, "checkpoints/*.pt")
+        time.sleep(draw.uniform(0, 0.3))
+        process.kill()
+        process.join()
+        wait_until_left_alone(folder)
+        if (folder / "record.json").exists():
+            break
+        left_off = read(max((folder / "checkpoints").glob("*.pt")))
+        assert left_off is not None
+        places.append(left_off["batch"])
+    else:
+        attempt = kills + 1
+        run(replace(given, attempt=attempt))
+    record = Store(given.store).scan()[given.spec.key].record
+    assert record is not None
+    return record, places
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_killed_at_random_steps_is_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
+    of, devices = CASES[name]
+    calm = run(order(tmp_path / "calm", of, devices=devices))
+    given = order(tmp_path / "killed", of, devices=devices, checkpoint_s=0)
+    record, places = kill_at_random(given, kills=3, seed=len(name))
+    assert any(places), "never in the middle of an epoch"
+    assert record.resumed_from == list(range(1, len(places) + 1))
+    assert record.metrics == calm.metrics
+    assert record.curve == calm.curve
+    assert record.predictions == calm.predictions
+    assert not list(given.store.rglob("*.pt"))
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_how_many_steps_a_call_takes_changes_no_bit(steps: int) -> None:
+    torch.set_num_threads(1)
+    of = spec(FORGETFUL, "digits", epochs=4, mixup=0.2, warmup=0.2)
+    outcomes = [
+        training.train(of, device="cpu", tell=lambda _: None, control=Control(most_steps=most))
+        for most in (256, steps)
+    ]
+    one, other = outcomes
+    assert one.curve == other.curve
+    assert one.metrics == other.metrics
+    for name, values in one.predictions.items():
+        assert np.array_equal(values, other.predictions[name])
+
+
+def stopped(given: Order, process: Any, folder: Path) -> None:
+    """Stop a run when it has begun its second epoch."""
+    wait_for(folder, "curve.jsonl")
+    Store(given.store).request(folder, "stop")
+    process.join(60)
+    assert not (folder / "record.json").exists()
+
+
+def test_stopped_it_goes_on_and_the_cost_adds_up(tmp_path: Path) -> None:
+    given = order(tmp_path, spec("tests.bench.misbehaving:slow", "digits", batch_size=100))
+    process, folder = begin(given)
+    stopped(given, process, folder)
+    first = len((folder / "curve.jsonl").read_text(encoding="utf-8").splitlines())
+    before = read(max((folder / "checkpoints").iterdir()))
+    assert before is not None
+    record = run(replace(given, attempt=2))
+    assert record.resumed_from == [1]
+    assert [epoch.epoch for epoch in record.curve] == [1, 2, 3]
+    assert record.cost.total_s > before["total_s"] + 0.05 * 10 * (3 - first - 1)
+    log = (Store(tmp_path).folder(given.spec.key, 2) / "log.txt").read_text(encoding="utf-8")
+    assert "goes on from" in log
+    again = Store(tmp_path).folder(given.spec.key, 2) / "curve.jsonl"
+    assert len(again.read_text(encoding="utf-8").splitlines()) == 3
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+def test_other_sources_start_afresh_and_the_log_says_why(tmp_path: Path) -> None:
+    given = order(tmp_path, spec("tests.bench.misbehaving:slow", "digits", batch_size=200))
+    process, folder = begin(given)
+    stopped(given, process, folder)
+    changed = {**given.sources, "models/tasks/steps.py": "0" * 12}
+    record = run(replace(given, attempt=2, sources=changed))
+    assert record.status == "done"
+    assert record.resumed_from == []
+    log = (Store(tmp_path).folder(given.spec.key, 2) / "log.txt").read_text(encoding="utf-8")
+    assert "attempt 1 was made with other models/tasks/steps.py; this one starts afresh" in log
+
+
+def state(step: int) -> dict[str, Any]:
+    return {"epoch": step // 10, "step": step, "weights": torch.full((100,), step)}
+
+
+def test_the_last_two_are_kept_and_a_damaged_one_falls_back(tmp_path: Path, capsys: Any) -> None:
+    folder = tmp_path / "checkpoints"
+    made_with = {"device": "cpu"}
+    ours = Checkpoints(folder, made_with)
+    for step in (8, 9, 10, 11):
+        ours.save(state(step))
+    files = sorted(folder.iterdir())
+    assert [name.name[:16] for name in files] == ["000001-000000010", "000001-000000011"]
+    after = Checkpoints(tmp_path / "other", made_with, earlier=[(1, folder)])
+    assert after.newest()[1]["step"] == 11
+    whole = files[1].read_bytes()
+    for damage in (whole[:-7], whole[:300] + b"?" + whole[301:], b""):
+        files[1].write_bytes(damage)
+        attempt, found = after.newest()
+        assert (attempt, found["step"]) == (1, 10)
+        assert torch.equal(found["weights"], torch.full((100,), 10))
+        assert f"attempt 1: {files[1].name} is damaged" in capsys.readouterr().out
+    files[0].write_bytes(b"")
+    assert after.newest() is None
+    after.delete()
+    assert not folder.exists()
+
+
+def test_the_newest_attempt_that_left_any_is_gone_on_from(tmp_path: Path) -> None:
+    folders = [(number, tmp_path / str(number)) for number in (3, 2, 1)]
+    for number, step in ((2, 7), (1, 5)):
+        Checkpoints(tmp_path / str(number), {}).save(state(step))
+    assert Checkpoints(tmp_path / "4", {}, earlier=folders).newest()[0] == 2
+    assert Checkpoints(tmp_path / "4", {"device": "cuda"}, earlier=folders).newest() is None
+
+
+def test_what_can_t_be_written_costs_no_run(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "checkpoints").write_text("a file in its place", encoding="utf-8")
+    Checkpoints(tmp_path / "checkpoints", {}).save(state(1))
+    assert "no checkpoint could be written" in capsys.readouterr().out
+
+
+def test_a_trial_never_asks_for_the_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    from data.images import ImageData
+
+    def refuse(self: ImageData) -> None:
+        raise AssertionError("a trial has no test")
+
+    monkeypatch.setattr(ImageData, "test_dataloader", refuse)
+    of = spec("mlp", "digits", {"width": 16}, epochs=2)
+    trial = training.train(
+        of.model_copy(update={"tested": False}), device="cpu", tell=lambda _: None
+    )
+    assert trial.metrics == {}
+    assert trial.predictions == {}
+    assert trial.scored == trial.data.test == 0
+    assert [epoch.epoch for epoch in trial.curve] == [1, 2]
+    assert all(epoch.val_loss is not None for epoch in trial.curve)
+    with pytest.raises(AssertionError, match="a trial has no test"):
+        training.train(of, device="cpu", tell=lambda _: None)
