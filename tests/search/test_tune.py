@@ -1,0 +1,186 @@
+"""The parent's loop with made-up records: means over seeds, pruning, shared runs, what is paid."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.plan import PlannedRun
+from bench.record import Epoch, Failure, Record
+from bench.search import ledger, storage
+from bench.search.tune import Tuner
+from bench.store import Store
+from bench.study import load
+from tests.bench.factory import COST, record
+
+PAGE = """\
+title: t
+question: q
+data: [digits]
+entries: {MLP: {model: mlp}}
+seeds: 1
+recipe: {epochs: 5, lr: 3e-3}
+search:
+  trials: 8
+  sampler: random
+  pruner: none
+  space: {lr: {float: [1e-4, 1e-1], log: true}}
+scales: {smoke: {}}
+"""
+
+
+class Bench:
+    """A tuner, and an executor that trains nothing."""
+
+    def __init__(self, page: Any, folder: Path, *settings: str, text: str = PAGE) -> None:
+        self.cells = load(page(text), None, settings).cells()
+        self.store = Store(folder / "store")
+        self.store.prepare()
+        self.begin()
+
+    def begin(self) -> None:
+        """A parent; the one before it is gone, and its claims with it."""
+        self.pruned: list[str] = []
+        memory = storage.connect(None, self.store.root / "searches")
+        self.tuner = Tuner(self.cells, self.store, memory)
+        self.tuner.prune = lambda planned: self.pruned.append(planned.key)
+
+    def take(self) -> PlannedRun:
+        planned = self.tuner.take()
+        assert planned is not None
+        return planned
+
+    def write(self, planned: PlannedRun, values: list[float], **changes: Any) -> Record:
+        curve = [
+            Epoch(epoch=i, step=i, train_loss=1.0, metrics={"accuracy": value})
+            for i, value in enumerate(values, 1)
+        ]
+        cost = COST.model_copy(update={"device_h": 0.25})
+        provenance = record().provenance.model_copy(update={"sources": dict(planned.sources)})
+        made = record(
+            planned.run.spec,
+            planned.next_attempt,
+            **{"curve": curve, "metrics": {}, "cost": cost, "provenance": provenance, **changes},
+        )
+        with self.store.claim(planned.run.spec, planned.next_attempt) as folder:
+            self.store.write_record(folder, made)
+        return made
+
+    def run(self, planned: PlannedRun, values: list[float], **changes: Any) -> None:
+        made = self.write(planned, values, **changes)
+        for epoch in made.curve:
+            self.tuner.progressed(planned, epoch)
+        self.tuner.finished(planned, made)
+
+    @property
+    def trials(self) -> list[Any]:
+        return ledger.books(self.cells, self.store.root)[0].ledger().trials
+
+
+def test_a_trial_of_several_seeds_is_judged_by_their_mean(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path, "search.seeds=2")
+    first, second = bench.take(), bench.take()
+    assert (first.run.trial, second.run.trial) == (0, 0)
+    assert first.run.spec.seed != second.run.spec.seed
+    assert not first.run.spec.tested
+    bench.run(first, [0.1, 0.5])
+    assert bench.trials == []
+    bench.run(second, [0.3, 0.7])
+    (trial,) = bench.trials
+    assert trial.value == pytest.approx(0.6)
+    assert trial.curve == [(1, pytest.approx(0.2)), (2, pytest.approx(0.6))]
+    assert trial.device_h == pytest.approx(0.5)
+
+
+def test_all_runs_of_a_hopeless_trial_are_stopped_and_none_at_its_end(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path, "search.seeds=2", "search.pruner=median")
+    for _ in range(6):
+        for _ in range(2):
+            bench.run(bench.take(), [0.7, 0.8, 0.9, 0.9, 0.9])
+    assert bench.pruned == []
+    first, second = bench.take(), bench.take()
+    made = bench.write(first, [0.1, 0.1, 0.1])
+    for epoch in made.curve:
+        bench.tuner.progressed(first, epoch)
+    assert bench.pruned == []  # the mean over seeds is not known yet
+    bench.tuner.progressed(second, made.curve[0])
+    bench.tuner.progressed(second, made.curve[1])
+    assert set(bench.pruned) == {first.key, second.key}
+    bench.tuner.finished(first, made.model_copy(update={"status": "pruned"}))
+    bench.run(second, [0.1, 0.1], status="pruned")
+    trial = bench.trials[-1]
+    assert (trial.state, trial.value) == ("pruned", None)
+    assert trial.reason == "pruned after epoch 2"
+    # One that falls behind in its last epoch alone has cost what it costs.
+    bench.pruned.clear()
+    for planned in (bench.take(), bench.take()):
+        bench.run(planned, [0.9, 0.9, 0.9, 0.9, 0.0])
+    assert bench.pruned == []
+    assert bench.trials[-1].value == 0.0
+
+
+def test_equal_trials_share_their_run_and_its_price(page, tmp_path: Path) -> None:
+    text = PAGE.replace("{float: [1e-4, 1e-1], log: true}", "{choice: [3e-3, 1e-3]}")
+    bench = Bench(page, tmp_path, text=text)
+    runs = 0
+    while planned := bench.tuner.take():
+        runs += 1
+        bench.run(planned, [0.5])
+    assert runs == 2
+    assert [trial.state for trial in bench.trials] == ["done"] * 8
+    assert sum(trial.device_h for trial in bench.trials) == pytest.approx(0.5)
+    assert not bench.tuner.open
+
+
+def test_what_another_parent_left_is_taken_from_the_store(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path)
+    planned = bench.take()
+    bench.write(planned, [0.4])  # the worker ended, and its parent died before it heard
+    for trial in [trial for trials in bench.tuner._at.values() for trial in trials]:
+        os.close(trial.claim.descriptor)  # as the kernel does
+    bench.begin()
+    following = bench.take()
+    assert following.run.trial == 1
+    assert [(trial.number, trial.value) for trial in bench.trials] == [(0, 0.4)]
+
+
+def test_failures_count_with_their_reason_and_a_value_that_is_none_is_one(
+    page, tmp_path: Path
+) -> None:
+    bench = Bench(page, tmp_path)
+    broken = Failure(kind="divergence", message="NaN in epoch 2", log="l")
+    bench.run(bench.take(), [0.4], status="failed", failure=broken)
+    bench.run(bench.take(), [0.4, float("nan")])
+    bench.run(bench.take(), [])
+    assert [trial.state for trial in bench.trials] == ["failed"] * 3
+    assert [trial.reason for trial in bench.trials] == [
+        "divergence: NaN in epoch 2",
+        "no finite accuracy",
+        "no finite accuracy",
+    ]
+
+
+def test_the_ceiling_in_device_hours_ends_a_search(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path, "search.device_h=0.6")
+    for _ in range(3):
+        bench.run(bench.take(), [0.5])
+    assert bench.tuner.take() is None
+    assert not bench.tuner.open
+    found = ledger.books(bench.cells, bench.store.root)[0].ledger()
+    assert found.closed
+    assert found.exhausted
+    assert found.device_h == pytest.approx(0.75)
+
+
+def test_searches_take_turns(page, tmp_path: Path) -> None:
+    text = PAGE.replace(
+        "entries: {MLP: {model: mlp}}", "entries: {A: {model: mlp}, B: {model: lenet}}"
+    )
+    bench = Bench(page, tmp_path, text=text)
+    order = []
+    for _ in range(4):
+        planned = bench.take()
+        order.append((planned.run.entry, planned.run.trial))
+        bench.run(planned, [0.5])
+    assert order == [("A", 0), ("B", 0), ("A", 1), ("B", 1)]
