@@ -1,5 +1,6 @@
 """`bench run`: do what the plan lacks, then print the table."""
 
+import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +26,8 @@ from bench.cli.options import (
     use_data_root,
 )
 from bench.errors import UserError, nearest
-from bench.launch.devices import demand
-from bench.order import Device, Execution, Strategy
+from bench.launch.devices import demand, gpus
+from bench.order import Device, Execution, Strategy, unfit
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -126,6 +127,7 @@ def run_command(
         )
         room = demand(device, execution.devices, execution.threads) if local else _QUEUE
         way = _Way(launcher, jobs or room, execution, retry_failed, quiet, verbose)
+        _demand_fit(plan, execution, local=local)
         _demand_data(plan)
         memory = _connect(storage, plan, opened) if plan.searching else None
         opened.prepare()
@@ -140,7 +142,7 @@ def run_command(
                 way.run(console, opened, plan, mirror)
         except KeyboardInterrupt:
             console.print(f"stopped: {_reached(make_plan(study, opened))}; go on with")
-            console.print(f"  {_again(name, scale, settings, store)}", markup=False, soft_wrap=True)
+            console.print(f"  {_again()}", markup=False, soft_wrap=True)
             return INTERRUPTED
         except OSError as error:
             what = f"{error.strerror}; finished runs are kept, the same command goes on"
@@ -153,7 +155,7 @@ def run_command(
             measuring.for_study(console, opened, plan)
         except KeyboardInterrupt:
             console.print("stopped while measuring, of which nothing is kept; go on with")
-            console.print(f"  {_again(name, scale, settings, store)}", markup=False, soft_wrap=True)
+            console.print(f"  {_again()}", markup=False, soft_wrap=True)
             return INTERRUPTED
     target = _show_report(console, opened, plan, settings or [])
     if mirror is not None:
@@ -171,6 +173,24 @@ def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage"
     if storage is None:
         store.prepare()
     return connect(storage, cell.searches(store.root, f"{plan.study.name}-{plan.study.scale}"))
+
+
+def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
+    """Say in one line, before anything starts, which recipe can't be trained so."""
+    device: str = execution.device
+    if device == "auto":
+        # What a cluster's nodes have is known there alone.
+        device = "cuda" if not local or gpus() else "cpu"
+    study = plan.study
+    for label in study.entries:
+        problem = unfit(
+            study.recipe_of(label),
+            device=device,
+            devices=execution.devices,
+            strategy=execution.strategy,
+        )
+        if problem:
+            raise UserError(f"{label}: {problem}")
 
 
 def _demand_data(plan: "Plan") -> None:
@@ -358,12 +378,8 @@ def _answering(executor: "Executor", study: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _again(name: str, scale: str | None, settings: list[str] | None, store: Path) -> str:
-    words = ["bench run", name]
-    if scale:
-        words += ["--scale", scale]
-    for setting in settings or ():
-        words += ["--set", setting]
-    if store != DEFAULT_STORE:
-        words += ["--store", str(store)]
-    return " ".join(words)
+def _again() -> str:
+    """The same command; its options decide, too, whether a checkpoint can be gone on from."""
+    from bench import provenance
+
+    return shlex.join(["bench", *provenance.command_line()[1:]])

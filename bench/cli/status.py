@@ -1,5 +1,6 @@
 """`bench status`: how far a study is, what waits in a queue, and what went wrong."""
 
+import io
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,9 +76,7 @@ def _watch(console: "Console", study: "Study", store: "Store") -> None:
         while True:
             status = _Status.now(study, store)
             if console.is_terminal:
-                with console.capture() as captured:
-                    status.show(console)
-                live.update(Text.from_ansi(captured.get()), refresh=True)
+                live.update(Text.from_ansi(status.drawn(console)), refresh=True)
             elif status.summary != last:
                 last = status.summary
                 console.print(last, markup=False, soft_wrap=True)
@@ -168,6 +167,18 @@ class _Status:
             for attempt in attempts
             if attempt.record and attempt.record.failure
         ]
+
+    def drawn(self, console: "Console") -> str:
+        """What `show` would print there."""
+        from rich.console import Console
+
+        # One of its own, since what a live display's console prints goes above the display.
+        page = Console(
+            file=io.StringIO(), width=console.width, highlight=False, force_terminal=True
+        )
+        with page.capture() as captured:
+            self.show(page)
+        return captured.get()
 
     def show(self, console: "Console") -> None:
         """Print it."""

@@ -110,6 +110,11 @@ MISTAKES = [
     (["report", "quickstart", "--format", "pdf"], "unknown format 'pdf'"),
     (["status", "quickstart", "--store", "file"], "the store file is no folder"),
     (["run", "quickstart", "--devices", "1000"], "--devices 1000: there are"),
+    (["run", "quickstart", "--strategy", "fsdp", "--device", "cpu"], "MLP: strategy fsdp needs"),
+    (
+        ["run", "quickstart", "--set", "recipe.precision=fp16", "--device", "cpu"],
+        "fp16 needs a GPU",
+    ),
     (["run", "quickstart", "--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
     (["run", "quickstart", "--launcher", "slrum"], "'slrum' is not one of"),
     (["run", "quickstart", "--cluster", "partitio=a"], "--cluster partitio: unknown key"),
