@@ -76,7 +76,12 @@ def _watch(console: "Console", study: "Study", store: "Store") -> None:
         while True:
             status = _Status.now(study, store)
             if console.is_terminal:
-                live.update(Text.from_ansi(status.drawn(console)), refresh=True)
+                page = Text.from_ansi(status.drawn(console).rstrip())
+                lines = list(page.wrap(console, console.width))
+                if len(lines) >= console.height:
+                    # The sum of all comes last, and may take two lines.
+                    lines[console.height - 4 : -2] = [Text("…")]
+                live.update(Text("\n").join(lines), refresh=True)
             elif status.summary != last:
                 last = status.summary
                 console.print(last, markup=False, soft_wrap=True)
