@@ -108,6 +108,8 @@ def test_sleeping_models_take_turns_and_take_what_they_sleep(tmp_path: Path):
 
 
 def test_null_the_same_model_twice_on_a_loaded_machine(tmp_path: Path):
+    if os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1):
+        pytest.skip("others load this machine already, by more than this test would")
     errors = []
     with load():
         for _ in range(3):
