@@ -86,6 +86,7 @@ def importances(ledger: Ledger) -> Mapping[str, float]:
 
     from bench.search.forms import frozen
 
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings(action="ignore"):
         study = optuna.create_study(
             storage=optuna.storages.InMemoryStorage(),
