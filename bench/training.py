@@ -7,14 +7,14 @@ import time
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-from pytorch_lightning.plugins.precision import MixedPrecision
+from pytorch_lightning.plugins.precision import FSDPPrecision, MixedPrecision
 from pytorch_lightning.utilities import disable_possible_user_warnings
 
 from bench import fitting
@@ -200,6 +200,9 @@ def train(
     ranks, which have met, each call this and get the same.
     """
     control = control or Control()
+    if strategy == "fsdp" and rank.world > 1:
+        print("resume: a sharded run (fsdp) leaves no checkpoints", flush=True)  # noqa: T201 - the log
+        control = replace(control, checkpoints=None)
     if problem := unfit(spec.recipe, device=device, devices=rank.world, strategy=strategy):
         raise ValueError(problem)
     quieten()
@@ -254,7 +257,7 @@ def train(
         devices=rank.world // rank.nodes,
         num_nodes=rank.nodes,
         strategy=_strategy(rank, strategy),
-        plugins=_plugins(rank, spec.recipe, device),
+        plugins=_plugins(rank, strategy, spec.recipe, device),
         max_epochs=spec.recipe.epochs,
         # Ops without a deterministic form are rare and worth a warning, not a failure.
         deterministic="warn",
@@ -415,15 +418,22 @@ def _strategy(rank: Rank, strategy: Strategy) -> str | pl.strategies.Strategy:
     """Lightning's strategy for so many ranks."""
     if rank.world == 1:
         return "auto"
+    if strategy == "fsdp":
+        from bench.sharded import Sharded
+
+        return Sharded()
     # Buffers are equal on all ranks as it is, and sending them would need as many batches of
     # validation on each.
     return pl.strategies.DDPStrategy(forward_sync_buffers=False)
 
 
-def _plugins(rank: Rank, recipe: Recipe, device: str) -> list[Any]:
+def _plugins(rank: Rank, strategy: Strategy, recipe: Recipe, device: str) -> list[Any]:
     """What tells Lightning of the ranks and the precision."""
     plugins: list[Any] = [Environment(rank)]
-    if recipe.precision != "fp32":
+    if strategy == "fsdp" and rank.world > 1:
+        if recipe.precision == "bf16":
+            plugins.append(FSDPPrecision("bf16-mixed"))
+    elif recipe.precision != "fp32":
         plugins.append(Mixed("bf16-mixed" if recipe.precision == "bf16" else "16-mixed", device))
     return plugins
 

@@ -149,7 +149,7 @@ class Steps:
 
     def _clip(self, norm: float) -> None:
         # A sharded model, of which this rank has a part, knows how to find the norm of all.
-        model: Any = self.task.trainer.strategy.model
+        model: Any = self.task.model
         if hasattr(model, "clip_grad_norm_"):
             model.clip_grad_norm_(norm)
         else:

@@ -103,6 +103,17 @@ def test_a_run_on_two_ranks_leaves_one_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_sharded_model_is_trained_as_on_one_device(tmp_path: Path) -> None:
+    of = spec("mlp", args={"width": 32}, clip_norm=1.0)
+    alone = run(order(tmp_path / "alone", of))
+    calm = run(order(tmp_path / "calm", of, devices=2, strategy="fsdp"))
+    assert calm.provenance.strategy == "fsdp"
+    assert calm.scored == alone.scored
+    assert calm.metrics["loss"] == pytest.approx(alone.metrics["loss"], rel=1e-4)
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+@pytest.mark.slow
 def test_one_rank_s_end_is_the_run_s_and_the_next_run_starts_clean(tmp_path: Path) -> None:
     expected = {
         "raises": ("code", "rank 1: RuntimeError: only here", "log-1.txt"),
