@@ -11,16 +11,34 @@ from data.dataset import DataSet
 
 def datasets(study: Study) -> list[DataSet]:
     """The data sets of its entries as they read them, and of its stages, each once."""
-    specs: dict[DataSpec, None] = dict.fromkeys(study.data)
-    for entry in study.entries.values():
-        specs |= dict.fromkeys(entry.data)
-    specs |= dict.fromkeys(stage.data for stage in study.stages.values())
-    return [dataset_of(spec) for spec in specs]
+    return [dataset_of(spec) for spec in _specs(study)]
+
+
+def files(study: Study) -> list[tuple[DataSet, list[str]]]:
+    """The files of each data set that lies in a repository; of one only scored on, the tests'."""
+    trained = {stage.data for stage in study.stages.values()}
+    for label in study.entries:
+        if study.recipe_of(label).epochs:
+            trained |= {own for spec in study.data if (own := study.data_of(label, spec))}
+    found = []
+    for spec, dataset in zip(_specs(study), datasets(study), strict=True):
+        wanted = dataset.files if spec in trained else dataset.tests
+        patterns = [dataset.files[split] for split in wanted if split in dataset.files]
+        if dataset.repository:
+            found.append((dataset, patterns))
+    return found
 
 
 def weights(study: Study) -> list[str]:
     """The repositories, folders and files of weights that models start from or hold, sorted."""
     return sorted(set(_weights(study)))
+
+
+def _specs(study: Study) -> list[DataSpec]:
+    found: dict[DataSpec, None] = dict.fromkeys(study.data)
+    for entry in study.entries.values():
+        found |= dict.fromkeys(entry.data)
+    return list(found | dict.fromkeys(stage.data for stage in study.stages.values()))
 
 
 def _weights(study: Study) -> Iterator[str]:

@@ -200,10 +200,9 @@ def _demand_data(plan: "Plan") -> None:
     from data.errors import DataError
 
     try:
-        for dataset in needs.datasets(plan.study):
-            if dataset.repository:
-                patterns = list(dataset.files.values())
-                repository.demand(dataset.repository, patterns, revision=dataset.revision)
+        for dataset, patterns in needs.files(plan.study):
+            assert dataset.repository
+            repository.demand(dataset.repository, patterns, revision=dataset.revision)
         for name in needs.weights(plan.study):
             if not Path(name).exists():
                 repository.demand(name, repository.WEIGHTS, kind="model")
