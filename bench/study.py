@@ -188,6 +188,13 @@ class Study(Settings):
         starts = {label: (entry.start, entry.weights) for label, entry in self.entries.items()}
         return stages.told(self.stages, starts)
 
+    def first_read(self) -> dict[str, DataSet]:
+        """The first data set that each entry reads."""
+        found: dict[str, DataSet] = {}
+        for label, _, spec in self._meetings():
+            found.setdefault(label, dataset_of(spec))
+        return {label: found[label] for label in self.entries}
+
     def before(self) -> list["Run"]:
         """What these runs start from: each run of a stage once, and before what starts from it."""
         found: dict[str, Run] = {}

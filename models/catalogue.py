@@ -14,7 +14,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -72,6 +72,22 @@ def find(name: str) -> Entry:
 def check_arguments(entry: Entry, arguments: Mapping[str, object]) -> dict[str, Value]:
     """Return the arguments coerced to their kinds, without those that equal the default."""
     return signature.check(entry.name, entry.arguments, arguments)
+
+
+def counts(wanted: Sequence[tuple[str, Mapping[str, Value]]]) -> list[Mapping[str, Any]]:
+    """The `parameters` and `flops` of models with these arguments, or the `error` that they raise.
+
+    Counted in a process of its own, since that takes torch, and kept in the user's cache.
+    """
+    asked = json.dumps([[name, dict(arguments)] for name, arguments in wanted], sort_keys=True)
+    stamp = hashlib.sha256(f"{asked}\0{digest()}".encode()).hexdigest()
+    path = _cache_directory() / f"counts-{stamp[:16]}.json"
+    found = _read(path)
+    if not found:
+        found = _run("--count", asked)
+        _write_to_cache(path, found)
+    counted: list[Mapping[str, Any]] = found["counts"]
+    return counted
 
 
 def markdown_table() -> str:
@@ -224,11 +240,15 @@ def main() -> None:
     """Count the facts of all variants, or describe one `module:attribute`."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--print", action="store_true", help="print instead of writing the file")
+    parser.add_argument("--count", metavar="JSON", help="print the counts of a list of models")
     parser.add_argument("--describe", metavar="NAME", help="print the facts of one model")
     options = parser.parse_args()
     from models import facts  # imports torch
 
-    if options.describe:
+    if options.count:
+        found = [facts.count_one(name, arguments) for name, arguments in json.loads(options.count)]
+        print(json.dumps({"counts": found}))  # noqa: T201
+    elif options.describe:
         print(json.dumps(facts.describe(options.describe)))  # noqa: T201
     elif options.print:
         print(json.dumps({"digest": digest(), **facts.count()}))  # noqa: T201

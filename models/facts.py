@@ -11,7 +11,8 @@ from models import flops as products
 from models import library
 from models.errors import ModelError
 from models.inputs import example
-from models.registry import Variant, look_up, variants
+from models.registry import Variant, create, look_up, variants
+from models.tasks.depth import blocks
 
 
 def parameters(model: nn.Module) -> int:
@@ -46,6 +47,22 @@ def describe(name: str) -> dict[str, Any]:
         return describe_variant(look_up(name))
     except ModelError as error:
         return {"error": str(error)}
+
+
+def count_one(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The parameters and FLOPs of a model with these arguments, or the `error` that it raises."""
+    try:
+        found = look_up(name)
+        with torch.device("meta"):
+            model = create(name, **arguments)
+            inputs = example(found, batch=1, **arguments)
+        counted = {"parameters": parameters(model), "flops": flops(model, inputs)}
+    except ModelError as error:
+        return {"error": str(error)}
+    try:
+        return {**counted, "layers": len(blocks(model)[1])}
+    except ModelError:  # it has no layers that are alike
+        return counted
 
 
 def describe_variant(found: Variant, counted: bool = True) -> dict[str, Any]:

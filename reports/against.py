@@ -98,6 +98,8 @@ def table(request: Request, main: Table) -> Table | None:
         for place, column in enumerate(main.columns)
         if column.kind == "interval" and column.id in ids
     ]
+    if not places:
+        return None
     measured = {row.label: row for row in main.rows if row.source == "measured"}
     found = [
         Row(

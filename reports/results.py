@@ -9,12 +9,20 @@ from reports.ranking import Rankings
 from reports.table import Cell, Column, Request, Row, Table
 from reports.text import heading, spans
 
+_FLOPS = Column(id="flops", title="FLOPs", unit="G", kind="count", scale=1e-9, decimals=3)
+_LAYERS = Column(id="layers", title="Layers", kind="count", decimals=0)
+_COUNTED = (
+    "Counted from the modules, each with its head and input here, and never trained. FLOPs: of one"
+    " example's forward pass, two a multiply-add. Layers: blocks of one kind, one after the other."
+)
+
 
 def table(request: Request, collected: samples.Samples, rankings: Rankings) -> Table:
     """Every metric by entry and data set, and the parameter count."""
     notes = Notes()
     entries = samples.rows(request)
-    wanted = [(dataset, name) for dataset, names in request.metrics.items() for name in names]
+    metrics = {} if request.counted else request.metrics  # where nothing is trained
+    wanted = [(dataset, name) for dataset, names in metrics.items() for name in names]
     grid: list[list[Cell]] = [[] for _ in entries]
     columns: list[Column] = []
     waiting = search.waiting(request)
@@ -35,7 +43,7 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         )
         for row, cell in zip(grid, cells, strict=True):
             row.append(cell)
-    for title, datasets in request.averages.items():
+    for title, datasets in request.averages.items() if metrics else ():
         cells = [_average(collected, entry.label, request, datasets, notes) for entry in entries]
         metric = request.metrics[datasets[0]][0]
         columns.append(_metric_column(request, title, metric, cells, ranked=False, average=True))
@@ -46,9 +54,19 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         row.cells["parameters"].value for row in request.published if "parameters" in row.cells
     ]
     columns.append(_count_column([*sizes, *(Cell(value=value) for value in printed)]))
+    for row, size in zip(grid, sizes, strict=True):
+        row.append(size)
+    if request.counted:
+        columns += [_FLOPS, _LAYERS]
+        for entry, row in zip(entries, grid, strict=True):
+            count = request.counted.get(entry.label)
+            row += [
+                Cell(value=count.flops if count else None),
+                Cell(value=count.layers if count else None),
+            ]
     ours = [
-        Row(label=entry.label, group=entry.group, cells=[*cells, size])
-        for entry, cells, size in zip(entries, grid, sizes, strict=True)
+        Row(label=entry.label, group=entry.group, cells=cells)
+        for entry, cells in zip(entries, grid, strict=True)
     ]
     theirs = against.rows(request, columns, notes)
     counted = {entry.label: size for entry, size in zip(entries, sizes, strict=True)}
@@ -64,7 +82,9 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
     return Table(
         id="results",
         title="Results",
-        caption=_caption(columns, collected.values(), bool(request.published)),
+        caption=_caption(columns, collected.values(), bool(request.published))
+        if metrics
+        else _COUNTED,
         columns=columns,
         rows=against.grouped([*ours, *theirs]),
         notes=notes.all(),
@@ -172,6 +192,8 @@ def _metric_column(
 
 def _parameters(entry: str, request: Request, collected: samples.Samples, notes: Notes) -> Cell:
     """The exact count; a range where data sets need different heads."""
+    if entry in request.counted:
+        return Cell(value=request.counted[entry].parameters, n=1)
     counts: dict[str, set[int]] = {}
     for dataset in request.metrics:
         done = collected[entry, dataset].done.values()

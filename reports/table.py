@@ -86,6 +86,14 @@ class Entry(_Frozen):
     depth: Annotated[int | None, Field(description="blocks or layers, where it is known")] = None
 
 
+class Counts(_Frozen):
+    """What a model counts, of one that nobody trains."""
+
+    parameters: int
+    flops: Annotated[int, Field(description="of one example's forward pass, two a multiply-add")]
+    layers: Annotated[int | None, Field(description="equal blocks, one after the other")] = None
+
+
 class Printed(_Frozen):
     """A value in print, in the column's printed unit (per cent; parameters as a count)."""
 
@@ -127,6 +135,9 @@ class Request(_Frozen):
     percent: Annotated[list[str], Field(description="metrics printed times 100")] = [*PERCENT]
     published: Annotated[list[Published], Field(description="as reports.printed gives them")] = []
     seeds: list[int] = []
+    counted: Annotated[
+        dict[str, Counts], Field(description="by entry, of a study that trains nothing")
+    ] = {}
     epochs_to: Annotated[dict[str, float], Field(description="goals of metrics, for a table")] = {}
     neutral: Annotated[list[str], Field(description="metrics of which more is not better")] = []
     recipe: Annotated[Recipe | None, Field(description="the one that all entries share")] = None

@@ -53,7 +53,7 @@ def report_command(
         chosen.append(_NAMES[word.strip()])
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
-    if all(planned.attempt is None for planned in plan.runs):
+    if plan.runs and all(planned.attempt is None for planned in plan.runs):
         raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")
     from rich.console import Console
 

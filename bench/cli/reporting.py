@@ -16,6 +16,7 @@ from reports import digest
 from reports.table import (
     PERCENT,
     Attempt,
+    Counts,
     Entry,
     OnExamples,
     Published,
@@ -171,6 +172,7 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
         metrics={
             name: [*dataset.reported, *_measured(plan, name)] for name, dataset in datasets.items()
         },
+        counted=_counted(study) if not study.seeds else {},
         epochs_to=study.epochs_to,
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
         higher_is_better=dict(data.catalogue.HIGHER_IS_BETTER),
@@ -231,6 +233,23 @@ def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":
     }
     found = {name: store.read_examples(mark) for name, mark in fingerprints.items()}
     return {name: examples for name, examples in found.items() if examples}
+
+
+def _counted(study: "Study") -> dict[str, Counts]:
+    """What the models of a study that trains nothing count, on the first data set they read."""
+    import models.catalogue
+
+    read = study.first_read()
+    wanted = [
+        (study.entries[label].model, {**study.entries[label].args, **dataset.facts()})
+        for label, dataset in read.items()
+    ]
+    found = {}
+    for label, counts in zip(read, models.catalogue.counts(wanted), strict=True):
+        if "error" in counts:
+            raise UserError(f"{study.name}: {label} can't be made: {counts['error']}")
+        found[label] = Counts.model_validate(counts)
+    return found
 
 
 def _measured(plan: "Plan", dataset: str) -> list[str]:

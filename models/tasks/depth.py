@@ -19,18 +19,18 @@ def layers(model: nn.Module) -> dict[str, int]:
 
         found: dict[str, int] = group_parameters(model, matcher(coarse=False), reverse=True)
         return found
-    prefix, blocks = _blocks(model)
+    prefix, members = blocks(model)
     numbers = {}
     reached = False
     for name, _ in model.named_parameters():
         inside = name.startswith(prefix)
         reached = reached or inside
         block = int(name.removeprefix(prefix).partition(".")[0]) if inside else 0
-        numbers[name] = block + 1 if inside else len(blocks) + 1 if reached else 0
+        numbers[name] = block + 1 if inside else len(members) + 1 if reached else 0
     return numbers
 
 
-def _blocks(model: nn.Module) -> tuple[str, list[nn.Module]]:
+def blocks(model: nn.Module) -> tuple[str, list[nn.Module]]:
     """The names' beginning and the members of the list of blocks."""
     best, found = 0, ("", list[nn.Module]())
     for name, module in model.named_modules():

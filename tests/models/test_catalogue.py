@@ -215,3 +215,14 @@ def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(third_
     blocked = run(code, third_party, XDG_CACHE_HOME=str(nowhere))
     assert blocked.stdout.split()[0] == "90"
     assert "could not be kept" in blocked.stderr
+
+
+def test_models_with_arguments_are_counted_without_torch_here(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    known = catalogue.entries()["mixer-s32"]
+    wanted = [("mixer-s32", {}), ("mlp", {"depth": 0, "classes": 2}), ("vit", {"heads": 5})]
+    same, small, wrong = catalogue.counts(wanted)
+    assert same == {"parameters": known.parameters, "flops": known.flops, "layers": 8}
+    assert "error" in wrong or wrong["parameters"]
+    assert small["parameters"] < known.parameters
+    assert list(tmp_path.rglob("counts-*.json"))

@@ -2,6 +2,7 @@
 
 from bench.record import Epoch
 from reports import build, convergence
+from reports.table import Counts
 from tests.reports.conftest import make_study
 
 
@@ -37,3 +38,13 @@ def test_the_table_has_a_mean_only_where_all_runs_got_there() -> None:
 def test_without_a_goal_there_is_no_table() -> None:
     request, runs = make_study({"one": [0.9]})
     assert "epochs-to" not in {table.id for table in build.build(request, runs).tables}
+
+
+def test_a_study_that_trains_nothing_is_a_table_of_counts() -> None:
+    request, _ = make_study({"one": []})
+    counted = {"one": Counts(parameters=5_000_000, flops=2_000_000_000, layers=3)}
+    report = build.build(request.model_copy(update={"counted": counted, "seeds": []}), [])
+    (main,) = report.tables
+    assert [column.id for column in main.columns] == ["parameters", "flops", "layers"]
+    assert [cell.value for cell in main.rows[0].cells] == [5_000_000, 2_000_000_000, 3]
+    assert "never trained" in main.caption
