@@ -1,0 +1,213 @@
+"""A study of forty runs, what hurts it, and how its store is held against that of a calm one."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.record import Record
+from bench.store import Damaged, Store, read_record
+
+ROOT = Path(__file__).parents[2]
+BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
+PAGE = """\
+title: Forty runs
+question: Does the weather change the table?
+data: [digits]
+entries:
+  MLP: {model: mlp, args: {width: 32}, recipe: {epochs: 80}}
+  LeNet: {model: lenet, recipe: {epochs: 24}}
+  ViT: {model: vit, args: {patch: 4, width: 16, depth: 1, heads: 2, hidden: 32, dropout: 0.2}, recipe: {epochs: 20, crop: 1}}
+  Diverges: {model: "tests.bench.misbehaving:not_a_number"}
+  Too large: {model: "tests.bench.misbehaving:out_of_memory"}
+seeds: 8
+recipe: {epochs: 2, lr: 3e-3}
+scales: {smoke: {}}
+"""
+#: `bench run` where two entries never give a result.
+RUNS_FAILED = 3
+#: Where a mirror is to look for Weights & Biases, and nobody answers.
+OUTAGE = {
+    "WANDB_API_KEY": "0" * 40,
+    "WANDB_BASE_URL": "http://127.0.0.1:9",
+    "WANDB_SILENT": "true",
+}
+
+
+@dataclass
+class Place:
+    """A folder with the study's page, and a store in it."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.folder / "forty.yaml").write_text(PAGE, encoding="utf-8")
+
+    @property
+    def store(self) -> Store:
+        return Store(self.folder / "bench-store")
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """A parent in a session of its own; a checkpoint whenever one can be written."""
+        return subprocess.Popen(
+            [*BENCH, "run", "forty.yaml", "--jobs", "2", "--checkpoint-minutes", "0.01", *options],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self, *options: str) -> str:
+        """Run what is left, to the end."""
+        parent = self.start(*options)
+        out, err = parent.communicate(timeout=900)
+        assert parent.returncode == RUNS_FAILED, out + err
+        return out
+
+    def locks(self) -> list[Path]:
+        """Those of attempts without a record."""
+        runs = self.store.runs.glob("[0-9a-f]*.*")
+        return [run / "lock" for run in runs if not (run / "record.json").exists()]
+
+    def workers(self) -> list[int]:
+        """The processes that hold an attempt."""
+        return [pid for lock in self.locks() for pid in holders(lock)]
+
+
+def holders(lock: Path) -> Iterator[int]:
+    """Who has locked a file, as the kernel lists it."""
+    try:
+        inode = lock.stat().st_ino
+    except FileNotFoundError:
+        return
+    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if words[1] == "FLOCK" and words[5].endswith(f":{inode}"):
+            yield int(words[4])
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+@dataclass
+class Weather:
+    """Kills, cuts and damages at random, and remembers what it did."""
+
+    place: Place
+    chance: random.Random
+    done: Counter[str] = field(default_factory=Counter)
+    hurt: set[str] = field(default_factory=set)  # keys whose record was damaged
+
+    def parent(self, process: subprocess.Popen[str]) -> None:
+        """Kill the parent; its workers have to follow by themselves."""
+        kill(process.pid)
+        process.communicate()
+        self.done["parent"] += 1
+        deadline = time.monotonic() + 20
+        while self.place.workers():
+            assert time.monotonic() < deadline, "workers outlive their parent"
+            time.sleep(0.05)
+
+    def worker(self) -> bool:
+        """Kill a worker, if there is one."""
+        workers = self.place.workers()
+        if workers:
+            kill(self.chance.choice(workers))
+            self.done["worker"] += 1
+        return bool(workers)
+
+    def truncate_a_checkpoint(self) -> None:
+        """Cut the newest checkpoint of an attempt that nobody holds."""
+        left = [lock.parent for lock in self.place.locks() if not list(holders(lock))]
+        found = [max(f) for run in left if (f := list((run / "checkpoints").glob("[0-9]*.pt")))]
+        if found:
+            path = self.chance.choice(found)
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+            self.done["checkpoint"] += 1
+
+    def damage_a_record(self) -> None:
+        """Change one byte of a record."""
+        found = sorted(self.place.store.runs.glob("[0-9a-f]*.*/record.json"))
+        if found:
+            path = self.chance.choice(found)
+            content = bytearray(path.read_bytes())
+            content[self.chance.randrange(len(content))] ^= 0x55
+            path.write_bytes(content)
+            self.hurt.add(path.parent.name.partition(".")[0])
+            self.done["record"] += 1
+
+
+def results(store: Store) -> dict[str, list[Record]]:
+    """Every readable record by key, the newest last."""
+    found: dict[str, list[tuple[int, Record]]] = {}
+    for key, number in store.attempts():
+        try:
+            record = read_record(store.folder(key, number) / "record.json")
+        except (OSError, Damaged):
+            continue
+        found.setdefault(key, []).append((number, record))
+    return {key: [record for _, record in sorted(of, key=_number)] for key, of in found.items()}
+
+
+def _number(pair: tuple[int, Record]) -> int:
+    return pair[0]
+
+
+def final(records: list[Record]) -> list[Record]:
+    """Those that a run ends with: not lost on the way."""
+    return [r for r in records if r.failure is None or r.failure.kind != "infrastructure"]
+
+
+def told(record: Record) -> dict[str, Any]:
+    """What a record says of the run itself, and not of the time and place."""
+    return {
+        "status": record.status,
+        "metrics": record.metrics,
+        "scored": record.scored,
+        "curve": [epoch.model_dump_json() for epoch in record.curve],
+        "predictions": record.predictions,
+        "data": record.data,
+        "failure": record.failure and record.failure.kind,
+    }
+
+
+def table(place: Place) -> list[Any]:
+    """The report's results and comparisons, to the last bit."""
+    (path,) = place.store.root.glob("reports/*/report.json")
+    report = json.loads(path.read_text(encoding="utf-8"))
+    (results,) = (each for each in report["tables"] if each["id"] == "results")
+    return [results["rows"], report["comparisons"], report["examples"]]
+
+
+def assert_as_calm(place: Place, calm: Place, hurt: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+    """Nothing lost, nothing twice, nothing different, nobody left."""
+    ours, theirs = results(place.store), results(calm.store)
+    assert ours.keys() == theirs.keys()
+    for key, records in ours.items():
+        last = final(records)
+        assert len(last) == 1 or (key in hurt and last), f"{key} ran {len(last)} times"
+        assert told(last[-1]) == told(final(theirs[key])[0]), key
+    assert table(place) == table(calm)
+    assert not place.workers()
+
+
+def wait_for(what: Callable[[], object], timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
