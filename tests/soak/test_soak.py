@@ -45,7 +45,7 @@ def test_kills_and_damages_cost_the_runs_in_flight(
         place = Place(tmp_path_factory.mktemp("storm"))
         weather = Weather(place, chance)
         storms += 1
-        parent = place.start()
+        parent = weather.begin()
         while kills < KILLS and len(kept(place)) < 38:
             try:
                 parent.wait(chance.uniform(0.1, 2.5))
@@ -61,7 +61,7 @@ def test_kills_and_damages_cost_the_runs_in_flight(
                 if chance.random() < 0.5:
                     weather.truncate_a_checkpoint()
                     weather.damage_a_record()
-                parent = place.start()
+                parent = weather.begin()
             else:
                 kills += weather.worker()
         parent.communicate()

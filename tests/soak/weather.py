@@ -113,6 +113,13 @@ class Weather:
     done: Counter[str] = field(default_factory=Counter)
     hurt: set[str] = field(default_factory=set)  # keys whose record was damaged
 
+    def begin(self) -> subprocess.Popen[str]:
+        """Start a parent; mostly wait until it has work under way, since to start takes seconds."""
+        process = self.place.start()
+        if self.chance.random() < 0.8:
+            wait_for(lambda: self.place.workers() or process.poll() is not None)
+        return process
+
     def parent(self, process: subprocess.Popen[str]) -> None:
         """Kill the parent; its workers have to follow by themselves."""
         kill(process.pid)
