@@ -70,8 +70,9 @@ def main(order: Order, rank: Rank | None = None) -> None:
     except Taken:
         sys.exit(TAKEN)
     except OSError as error:
-        # The store itself; the parent, which can't write either, says so on the terminal.
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        # The store itself. A parent on this host, which can't write either, says so by itself.
+        if rank is not None:
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.exit(UNWRITABLE)
 
 

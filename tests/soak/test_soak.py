@@ -7,12 +7,13 @@ import os
 import random
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from bench.store import Damaged, read_record
-from tests.soak.weather import OUTAGE, Place, Weather, assert_as_calm, final, results, wait_for
+from bench.store import read_record
+from tests.soak.weather import OUTAGE, Place, Weather, assert_as_calm, results, wait_for
 
 KILLS = int(os.environ.get("BENCH_SOAK_KILLS", "12"))
 SEED = int(os.environ.get("BENCH_SOAK_SEED", "0"))
@@ -69,7 +70,6 @@ def test_kills_and_damages_cost_the_runs_in_flight(
         assert_as_calm(place, calm, weather.hurt)
         for what, times in weather.done.items():
             total[what] += times
-    print(f"{storms} studies, {total}")
     assert total["parent"]
     assert total["worker"]
 
@@ -95,14 +95,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     disk.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)],  # noqa: S607
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)],
         capture_output=True,
         check=False,
     )
     if made.returncode:
         pytest.skip("no file system can be mounted here")
     yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)  # noqa: S607
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 def test_a_full_disk_costs_the_runs_in_flight(small_disk: Path, calm: Place) -> None:
@@ -111,10 +111,8 @@ def test_a_full_disk_costs_the_runs_in_flight(small_disk: Path, calm: Place) -> 
     (small_disk / "ballast").write_bytes(bytes(900_000))
     parent = place.start()
     wait_for(lambda: len(kept(place)) >= 4)
-    try:
+    with suppress(OSError):
         (small_disk / "more").write_bytes(bytes(2_000_000))
-    except OSError:
-        pass
     out, err = parent.communicate(timeout=300)
     assert parent.returncode == 1, out + err
     assert err.count("\n") == 1, err
@@ -124,7 +122,7 @@ def test_a_full_disk_costs_the_runs_in_flight(small_disk: Path, calm: Place) -> 
         read_record(path)
     (small_disk / "ballast").unlink()
     (small_disk / "more").unlink(missing_ok=True)
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)  # noqa: S607
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     place.finish()
     assert_as_calm(place, calm)
 
@@ -133,21 +131,21 @@ def test_a_store_that_turns_read_only_costs_the_runs_in_flight(
     small_disk: Path, calm: Place
 ) -> None:
     """Files that are open stay writable, as on a file system that is remounted."""
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)  # noqa: S607
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     place = Place(small_disk)
     store = str(place.store.root)
     parent = place.start()
     wait_for(lambda: len(kept(place)) >= 4)
     # Laid over itself, since a file system with open files can't be remounted.
-    subprocess.run(["mount", "--bind", store, store], check=True)  # noqa: S607
-    subprocess.run(["mount", "-o", "remount,ro,bind", store], check=True)  # noqa: S607
+    subprocess.run(["mount", "--bind", store, store], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", store], check=True)
     try:
         out, err = parent.communicate(timeout=300)
         assert parent.returncode == 1, out + err
         assert err.count("\n") == 1, err
         assert "Read-only file system" in err
     finally:
-        subprocess.run(["umount", "--lazy", store], check=True)  # noqa: S607
+        subprocess.run(["umount", "--lazy", store], check=True)
     before = kept(place)
     place.finish()
     assert {path: path.read_bytes() for path in before} == before

@@ -1,5 +1,6 @@
 """A study of forty runs, what hurts it, and how its store is held against that of a calm one."""
 
+import contextlib
 import json
 import os
 import random
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ data: [digits]
 entries:
   MLP: {model: mlp, args: {width: 32}, recipe: {epochs: 80}}
   LeNet: {model: lenet, recipe: {epochs: 24}}
-  ViT: {model: vit, args: {patch: 4, width: 16, depth: 1, heads: 2, hidden: 32, dropout: 0.2}, recipe: {epochs: 20, crop: 1}}
+  ViT:
+    model: vit
+    args: {patch: 4, width: 16, depth: 1, heads: 2, hidden: 32, dropout: 0.2}
+    recipe: {epochs: 20, crop: 1}
   Diverges: {model: "tests.bench.misbehaving:not_a_number"}
   Too large: {model: "tests.bench.misbehaving:out_of_memory"}
 seeds: 8
@@ -98,10 +102,8 @@ def holders(lock: Path) -> Iterator[int]:
 
 
 def kill(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 @dataclass
@@ -201,7 +203,7 @@ def table(place: Place) -> list[Any]:
     return [results["rows"], report["comparisons"], report["examples"]]
 
 
-def assert_as_calm(place: Place, calm: Place, hurt: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+def assert_as_calm(place: Place, calm: Place, hurt: Collection[str] = ()) -> None:
     """Nothing lost, nothing twice, nothing different, nobody left."""
     ours, theirs = results(place.store), results(calm.store)
     assert ours.keys() == theirs.keys()
