@@ -4,13 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 import models.catalogue
+import studies
 from bench.cli.app import app
 from bench.cluster import Cluster
 from bench.page import scalar
 from bench.search.page import Search
-from bench.study import Study
+from bench.study import Study, scales
 
 ROOT = Path(__file__).parents[1]
 TEXT = {".py", ".md", ".yaml", ".toml", ".txt", ".html", ".tex", ".json", ".jinja"}
@@ -64,3 +66,13 @@ def test_the_table_of_models_is_what_bench_prints() -> None:
     table = re.search(r"<!-- models -->\n\n(.*?)\n<!-- /models -->", README, flags=re.DOTALL)
     assert table is not None
     assert table[1] == models.catalogue.markdown_table()
+
+
+def test_the_table_of_studies_is_that_of_the_pages() -> None:
+    table = re.search(r"<!-- studies -->\n\n(.*?)\n\n<!-- /studies -->", README, flags=re.DOTALL)
+    assert table is not None
+    rows = [
+        f"| `{name}` | {yaml.safe_load(path.read_text())['question']} | {', '.join(scales(path))} |"
+        for name, path in studies.pages().items()
+    ]
+    assert table[1].splitlines()[2:] == rows

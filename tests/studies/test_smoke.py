@@ -1,0 +1,75 @@
+"""Every study's smoke scale, run offline as a user would, and what its table must show."""
+
+import json
+import operator
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import studies
+from bench import study
+
+pytestmark = pytest.mark.slow
+
+MORE, LESS = operator.gt, operator.lt
+#: One property of each table: an entry's value in a column against another's, or a number.
+SHOWN = {
+    "accuracy-versus-cost": ("ResNet, large", MORE, "ResNet, small", "digits/accuracy"),
+    "activations": ("GELU", MORE, "Identity", "digits/accuracy"),
+    "batch-norm": ("With, lr 0.1", MORE, "Without, lr 0.1", "digits/accuracy"),
+    "bias": ("ReLU, with", MORE, "Logistic, with", "digits/accuracy"),
+    "complexity": ("ViT-S/16 (S = 196)", MORE, "ViT-S/32 (S = 49)", "flops"),
+    "cpu-text": ("gMLP", MORE, 0.6, "entailment/accuracy"),
+    "cpu-transfer": ("Fine-tuned", MORE, "From scratch", "digits/accuracy"),
+    "cpu-vision": ("ResNet-8", MORE, "ViT", "digits/accuracy"),
+    "gmlp-specifications": ("gMLP-B/16", MORE, "gMLP-S/16", "parameters"),
+    "masked-lm-depth": ("gMLP, 18 blocks", LESS, "BERT, 6 layers", "python-docs/perplexity"),
+    "mixer-finetuning": ("Mixer, fine-tuned", MORE, "Mixer", "digits/accuracy"),
+    "mixer-specifications": ("Mixer-L/16", MORE, 207.5e6, "parameters"),
+    "optimizers": ("Adam", MORE, 0.8, "digits/accuracy"),
+    "parameter-counts": ("Fully connected", MORE, "Convolution", "digits/accuracy"),
+    "position-embeddings": (
+        "Transformer, sinusoidal",
+        MORE,
+        "Transformer, none",
+        "polarity/accuracy",
+    ),
+    "pretrained-transfer": ("Mixer", MORE, 0.5, "digits/accuracy"),
+    "pretraining-size": ("ResNet, all", MORE, "ResNet, a tenth", "digits/accuracy"),
+    "receptive-field": ("3 layers", MORE, "1 layer", "digits/accuracy"),
+    "sgu-variants": ("Multiplicative", LESS, "Additive", "python-docs/perplexity"),
+    "shift-robustness": ("ConvNet", MORE, "MLP", "digits/accuracy_shift1"),
+    "text-embeddings": ("gMLP", MORE, 0.6, "entailment/accuracy"),
+    "tiny-attention": ("aMLP", MORE, 0.6, "entailment/accuracy"),
+    "toeplitz": ("tMLP, split", LESS, "gMLP, split", "python-docs/perplexity"),
+    "vision-from-scratch": ("ResNet", MORE, "ViT", "digits/accuracy"),
+    "vit-transfer": ("BiT", MORE, 0.5, "digits/accuracy"),
+}
+#: Tested by itself, and by other studies of its kind.
+ELSEWHERE = {"quickstart"}
+
+
+def smoke(name: str) -> bool:
+    path = studies.pages()[name]
+    return "smoke" in study.scales(path) and study.load(name, "smoke").search is None
+
+
+@pytest.mark.parametrize("name", sorted(set(filter(smoke, studies.pages())) - ELSEWHERE))
+def test_the_smoke_scale_runs_offline_and_shows_what_it_teaches(name: str, tmp_path: Path) -> None:
+    offline = {"HF_HUB_OFFLINE": "1", "BENCH_STORE": str(tmp_path)}
+    hidden = {"BENCH_DATA", "BENCH_MODELS"}
+    environment = {key: value for key, value in os.environ.items() if key not in hidden} | offline
+    command = [sys.executable, "-m", "bench", "run", name, "--scale", "smoke", "--jobs", "2"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    report = json.loads((tmp_path / f"reports/{name}-smoke/report.json").read_text())
+    assert set(report["runs"]) <= {"done"}
+    table = report["tables"][0]
+    column, row, than = SHOWN[name][3], SHOWN[name][0], SHOWN[name][2]
+    place = [each["id"] for each in table["columns"]].index(column)
+    values = {each["label"]: each["cells"][place]["value"] for each in table["rows"]}
+    compare = SHOWN[name][1]
+    assert compare(values[row], values[than] if isinstance(than, str) else than)
