@@ -91,6 +91,4 @@ def unfit(recipe: Recipe, *, device: str, devices: int, strategy: Strategy) -> s
         return "strategy fsdp is for fp32 and bf16, not fp16"
     if strategy == "fsdp" and recipe.precision != "fp32" and device == "cpu":
         return "strategy fsdp trains in fp32 only on a CPU"
-    if strategy == "fsdp" and recipe.ema:
-        return "strategy fsdp can't average weights (ema)"
     return None

@@ -110,7 +110,10 @@ MISTAKES = [
     (["report", "quickstart", "--format", "pdf"], "unknown format 'pdf'"),
     (["status", "quickstart", "--store", "file"], "the store file is no folder"),
     (["run", "quickstart", "--devices", "1000"], "--devices 1000: there are"),
-    (["run", "quickstart", "--strategy", "fsdp", "--device", "cpu"], "MLP: strategy fsdp needs"),
+    (
+        ["run", "quickstart", "--strategy", "fsdp", "--set", "recipe.ema=0.9"],
+        "MLP: strategy fsdp keeps no averages of weights",
+    ),
     (
         ["run", "quickstart", "--set", "recipe.precision=fp16", "--device", "cpu"],
         "fp16 needs a GPU",
