@@ -57,18 +57,20 @@ def test_counts_are_printed_exactly(capsys) -> None:
 @pytest.mark.slow
 def test_counting_all_models_allocates_nothing_and_takes_seconds() -> None:
     """The largest has 16 billion parameters: 64 GB, if it were made."""
+    # Not `ru_maxrss`, in which the peak of the process that started this one lives on.
     code = (
-        "import sys, resource, time; from bench.cli.app import run\n"
+        "import re, sys, time; from bench.cli.app import run\n"
         "code = run(['measure', '--mode', 'count', '--format', 'markdown'])\n"
-        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "print(code, used.ru_maxrss, time.process_time(), file=sys.stderr)"
+        "peak_kb = re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
+        "print(code, peak_kb, time.process_time(), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     code, peak_kb, cpu_s = done.stderr.split()[-3:]
     assert code == "0"
     assert int(peak_kb) < 2_000_000
-    # Of processor time, since this machine may be shared; all of it is in one thread.
-    assert float(cpu_s) < 20
+    # Of processor time, in one thread, and with room for a shared machine; benchmarks/measure.py
+    # holds the time itself against 20 s.
+    assert float(cpu_s) < 30
     assert "16,000,000,110" in done.stdout
 
 
