@@ -68,8 +68,7 @@ def test_counting_all_models_allocates_nothing_and_takes_seconds() -> None:
     code, peak_kb, cpu_s = done.stderr.split()[-3:]
     assert code == "0"
     assert int(peak_kb) < 2_000_000
-    # Of processor time, in one thread, and with room for a shared machine; benchmarks/measure.py
-    # holds the time itself against 20 s.
+    # Of processor time, in one thread: 10 to 15 s here, with room for a slower machine.
     assert float(cpu_s) < 30
     assert "16,000,000,110" in done.stdout
 
