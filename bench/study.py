@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 import models.catalogue
 import studies
@@ -16,6 +15,7 @@ from bench import page as pages
 from bench.cluster import Cluster
 from bench.errors import UserError, nearest
 from bench.measure.of_study import Measure
+from bench.mistakes import explain
 from bench.page import Location, Where
 from bench.search import checks
 from bench.search.cell import Cell
@@ -306,7 +306,7 @@ def load(
     try:
         study = Study.model_validate(merged)
     except ValidationError as error:
-        raise UserError(_explain(error, Study, where)) from None
+        raise UserError(explain(error, Study, where, hidden={"name", "scale"})) from None
     return _check(study, where)
 
 
@@ -353,7 +353,7 @@ def _check(study: Study, where: Where) -> Study:
         try:
             recipe = study.recipe_of(label)
         except ValidationError as error:
-            raise UserError(_explain(error, Recipe, _below(inside, "recipe"))) from None
+            raise UserError(explain(error, Recipe, _below(inside, "recipe"))) from None
         met = _met(study, label, inside) if entry.data else datasets
         read, args = _check_model(entry, study.args, met, inside, where)
         reads[label] = read
@@ -447,45 +447,3 @@ def _check_model(
         except ModelError as error:
             raise UserError(f"{place}: {error}") from None
     return read, args
-
-
-def _explain(error: ValidationError, schema: type[BaseModel], where: Where) -> str:
-    """The first mistake in one line: where it stands, what it is, the nearest valid name."""
-    mistakes = error.errors(include_url=False)
-    # A misspelt key is the cause, the key it should have been is then missing.
-    first = next((m for m in mistakes if m["type"] == "extra_forbidden"), mistakes[0])
-    at: Location = first["loc"]
-    path = ".".join(str(part) for part in at)
-    spot = where(at)
-    if first["type"] == "extra_forbidden":
-        return f"{spot}: unknown key {path!r}{nearest(at[-1], _fields(schema, at[:-1]))}"
-    if first["type"] == "missing":
-        return f"{spot}: the key {path!r} is missing"
-    if first["type"] == "literal_error":
-        valid = get_args(_annotation(schema, at))
-        return f"{spot}: {path} can't be {first['input']!r}{nearest(first['input'], valid)}"
-    message = first["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    given = "" if isinstance(first["input"], dict | list) else f", not {first['input']!r}"
-    return f"{spot}: {path}: {message}{given}"
-
-
-def _annotation(schema: Any, at: Location) -> Any:
-    """The declared type of the value at a location."""
-    for part in at:
-        if isinstance(schema, type) and issubclass(schema, BaseModel):
-            field = schema.model_fields.get(str(part))
-            schema = field.annotation if field else Any
-        elif get_origin(schema) in {dict, list}:
-            schema = get_args(schema)[-1]
-        # What is optional is of its first type, as far as a mistake in it goes.
-        while get_origin(schema) in {Annotated, UnionType}:
-            schema = get_args(schema)[0]
-    return schema
-
-
-def _fields(schema: Any, at: Location) -> list[str]:
-    found = _annotation(schema, at)
-    is_model = isinstance(found, type) and issubclass(found, BaseModel)
-    hidden = {"name", "scale"} if found is Study else set()
-    return sorted(found.model_fields.keys() - hidden) if is_model else []

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import connection, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from bench import start as starts
 from bench.checkpoint import Checkpoints
 from bench.conductor import Control, Interrupt, Stopped
 from bench.order import STOPPED, TAKEN, UNWRITABLE, Device, Order
+from bench.process import die_with_parent, send_output
 from bench.provenance import now
 from bench.ranks import PATIENCE_S, Rank, Siblings, lost_the_others, most, report, reported
 from bench.record import Cost, Epoch, Example, Examples, Failure, FailureClass, Record
@@ -55,7 +55,7 @@ def main(order: Order, rank: Rank | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     interrupt = Interrupt()
     interrupt.install()
-    _die_with_parent()
+    die_with_parent()
     _pin_threads(order.threads)
     if order.gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(order.gpus)
@@ -158,7 +158,8 @@ def _lead(
     """Be the first rank, or the only one: claim the attempt, train, write the record."""
     store = Store(order.store)
     with store.claim(order.spec, order.attempt) as folder:
-        _redirect_output(folder / log_name(0))
+        send_output(folder / log_name(0))
+        faulthandler.enable()
         checkpoints = Checkpoints(
             folder / "checkpoints", made_with(order, device), _earlier(store, order)
         )
@@ -231,7 +232,8 @@ def _train(
 
     with rank.group(device, start if siblings else None):
         if not rank.first:
-            _redirect_output(folder / log_name(rank.index))
+            send_output(folder / log_name(rank.index))
+            faulthandler.enable()
         with _curve(folder, rank) as tell:
             outcome = train(
                 order.spec,
@@ -387,34 +389,10 @@ def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values.astype(np.result_type(*map(np.min_scalar_type, (values.min(), values.max()))))
 
 
-def _die_with_parent() -> None:
-    """End this process as soon as the parent's end of the pipe closes, however it died."""
-    parent = parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        connection.wait([parent.sentinel])
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def _pin_threads(threads: int) -> None:
     """Give the run its own number of threads, so that runs side by side don't fight for cores."""
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
     torch.set_num_threads(threads)
-
-
-def _redirect_output(path: Path) -> None:
-    """Send whatever is printed, by C libraries too, to the attempt's log."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
-    faulthandler.enable()
 
 
 def _reset_peak_memory() -> None:

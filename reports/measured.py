@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
 from bench.measure.record import Counts, Measurement, Session, Setting
-from reports import timing
+from reports import amounts, timing
 from reports.notes import Notes
-from reports.table import Cell, Column, Kind, Note, Request, Row, Table
+from reports.table import Cell, Column, Note, Request, Row, Table
 from reports.text import joined
 
 #: From so many cores on, what others used is worth a warning.
@@ -34,13 +34,15 @@ def count_table(known: Mapping[str, Counts]) -> Table:
     """Counts by label."""
     found = list(known.values())
     columns = {
-        "parameters": _whole("parameters", "Parameters"),
-        "trainable": _whole("trainable", "Trainable"),
-        "embedding": _whole("embedding", "Embedding"),
-        "parameters_untied": _whole("untied", "Untied"),
-        "flops": _amount("flops", "FLOPs, forward", [c.flops for c in found]),
-        "flops_train": _amount("flops-train", "FLOPs, training", [c.flops_train for c in found]),
-        "activations": _amount("activations", "Activations", [c.activations for c in found]),
+        "parameters": amounts.whole("parameters", "Parameters"),
+        "trainable": amounts.whole("trainable", "Trainable"),
+        "embedding": amounts.whole("embedding", "Embedding"),
+        "parameters_untied": amounts.whole("untied", "Untied"),
+        "flops": amounts.amount("flops", "FLOPs, forward", [c.flops for c in found]),
+        "flops_train": amounts.amount(
+            "flops-train", "FLOPs, training", [c.flops_train for c in found]
+        ),
+        "activations": amounts.amount("activations", "Activations", [c.activations for c in found]),
     }
     return Table(
         id="counts",
@@ -125,50 +127,55 @@ def _speeds(
     per_s = [each.median for each in throughputs if each]
     columns: list[tuple[Column, Callable[[_Line], Cell]]] = [
         (
-            _number("throughput", "Throughput", f"{unit}/s/{share}", per_s, "interval").model_copy(
-                update={"higher_is_better": True, "ranked": bool(best)}
-            ),
+            amounts.number(
+                "throughput", "Throughput", f"{unit}/s/{share}", per_s, "interval"
+            ).model_copy(update={"higher_is_better": True, "ranked": bool(best)}),
             lambda line: line.throughput(),
         ),
-        (_percent("iqr", "IQR"), lambda line: line.iqr()),
+        (amounts.percent("iqr", "IQR"), lambda line: line.iqr()),
         (
             Column(id="ratio", title="Time", unit=f"× {found[0].contender.label}", kind="interval"),
             lambda line: line.ratio(found[0]),
         ),
-        (_ms("step", "Step", [line.step_s() for line in grid]), lambda line: line.step()),
+        (
+            amounts.milliseconds("step", "Step", [line.step_s() for line in grid]),
+            lambda line: line.step(),
+        ),
         *(
             (
-                _ms(name, f"Latency {name}", [line.latency_s(share) for line in grid]),
+                amounts.milliseconds(
+                    name, f"Latency {name}", [line.latency_s(share) for line in grid]
+                ),
                 lambda line, share=share: Cell(value=line.latency_s(share)),
             )
             for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
         ),
         (
-            _bytes("memory", "Memory", [line.memory() for line in grid]),
+            amounts.size("memory", "Memory", [line.memory() for line in grid]),
             lambda line: Cell(value=line.memory()),
         ),
         (
-            _bytes("own", "of it, the model's", [line.own_memory() for line in grid]),
+            amounts.size("own", "of it, the model's", [line.own_memory() for line in grid]),
             lambda line: Cell(value=line.own_memory()),
         ),
         (
-            _bytes("reserved", "Reserved", [line.reserved() for line in grid]),
+            amounts.size("reserved", "Reserved", [line.reserved() for line in grid]),
             lambda line: Cell(value=line.reserved()),
         ),
         (
-            _seconds("first", "First batch", [line.what.first_batch_s for line in grid]),
+            amounts.seconds("first", "First batch", [line.what.first_batch_s for line in grid]),
             lambda line: Cell(value=line.what.first_batch_s),
         ),
         (
-            _seconds("compile", "Compiling", [line.what.compile_s for line in grid]),
+            amounts.seconds("compile", "Compiling", [line.what.compile_s for line in grid]),
             lambda line: Cell(value=line.what.compile_s),
         ),
         (
-            _number("energy", "Energy (est.)", f"J/{unit[:-1]}", _known(grid, "energy")),
+            amounts.number("energy", "Energy (est.)", f"J/{unit[:-1]}", _known(grid, "energy")),
             lambda line: Cell(value=line.energy()),
         ),
         (
-            _percent("efficiency", "Scaling"),
+            amounts.percent("efficiency", "Scaling"),
             lambda line: line.efficiency(),
         ),
     ]
@@ -369,63 +376,3 @@ def _maybe(table: Table | None) -> list[Table]:
 def _known(grid: Sequence[_Line], name: str) -> list[float]:
     values = (getattr(line, name)() for line in grid)
     return [value for value in values if value is not None]
-
-
-def _whole(name: str, title: str) -> Column:
-    """Exact numbers."""
-    return Column(id=name, title=title, kind="number", decimals=0)
-
-
-def _amount(name: str, title: str, values: Sequence[int], unit: str = "") -> Column:
-    """Numbers with the prefix that the largest deserves, as long as the smallest is still seen."""
-    largest = max(values, default=0)
-    smallest = min((value for value in values if value), default=1)
-    prefixes = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
-    prefix, size = next(
-        (p for p in prefixes if largest >= p[1] and smallest >= p[1] / 100), prefixes[-1]
-    )
-    decimals = _decimals(smallest / size) if size > 1 else 0
-    return Column(
-        id=name,
-        title=title,
-        unit=f"{prefix}{unit}",
-        kind="number",
-        scale=1 / size,
-        decimals=decimals,
-    )
-
-
-def _number(
-    name: str, title: str, unit: str, values: Sequence[float], kind: Kind = "number"
-) -> Column:
-    return Column(
-        id=name, title=title, unit=unit, kind=kind,
-        decimals=_decimals(min((v for v in values if v > 0), default=1.0)),
-    )  # fmt: skip
-
-
-def _percent(name: str, title: str) -> Column:
-    return Column(id=name, title=title, unit="%", kind="number", scale=100.0, decimals=1)
-
-
-def _ms(name: str, title: str, values: Sequence[float | None]) -> Column:
-    known = [1e3 * value for value in values if value]
-    return Column(
-        id=name, title=title, unit="ms", kind="number", scale=1e3,
-        decimals=_decimals(min(known, default=1.0)),
-    )  # fmt: skip
-
-
-def _seconds(name: str, title: str, values: Sequence[float | None]) -> Column:
-    known = [value for value in values if value]
-    return _number(name, title, "s", known)
-
-
-def _bytes(name: str, title: str, values: Sequence[float | None]) -> Column:
-    known = [round(value) for value in values if value]
-    return _amount(name, title, known, "B")
-
-
-def _decimals(smallest: float) -> int:
-    """Three digits of the smallest value, and no more than four decimals."""
-    return min(max(2 - math.floor(math.log10(smallest)), 0), 4) if smallest > 0 else 2

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.launch import devices
 from bench.launch.launcher import Ending, Job
 from bench.order import STOPPED, TAKEN, Device, Order, carry_out
+from bench.process import oom_kills
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -47,7 +47,7 @@ class LocalJob:
         how = f"exited with code {code}"
         if code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
-        if _oom_kills() > self.oom_kills:
+        if oom_kills() > self.oom_kills:
             return Ending("out-of-memory", f"{how}, as the kernel ran out of memory")
         return Ending("ended", how)
 
@@ -92,7 +92,7 @@ class Local:
         except OSError:  # somebody has killed the spare one
             job = self._fork()
             job.pipe.send(order)
-        job.oom_kills = _oom_kills()
+        job.oom_kills = oom_kills()
         return job
 
     def wait(self, jobs: Iterable[Job]) -> None:
@@ -133,12 +133,3 @@ def serve(pipe: "Connection[int, Order]") -> None:
         code = end.code if isinstance(end.code, int) else 1
     pipe.send(code)
     raise SystemExit(code)
-
-
-def _oom_kills() -> int:
-    """How many processes the kernel has killed for memory since it started."""
-    try:
-        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

@@ -68,15 +68,6 @@ def limit_to_available(share: float = 0.9) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
 
 
-def oom_kills() -> int:
-    """How many processes the kernel has killed for memory since it started."""
-    try:
-        lines = (_PROC / "vmstat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
-
-
 def _field(pid: int, name: str) -> int:
     try:
         status = (_PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace")

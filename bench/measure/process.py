@@ -6,12 +6,9 @@ name. The parent asks by `None` for an end and by a number for that round's bloc
 
 import os
 import signal
-import sys
-import threading
 import time
 import traceback
 from dataclasses import dataclass
-from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
 from typing import Literal
 
@@ -23,6 +20,7 @@ from bench.measure.order import Failed, Job, Ready, Taken
 from bench.measure.peers import Alone, Group
 from bench.measure.record import Block, Counts, Memory, WarmUp
 from bench.measure.sampling import Pace, steps_a_block, warm_up
+from bench.process import die_with_parent, send_output
 from models import inputs as examples
 from models.registry import look_up
 
@@ -33,8 +31,9 @@ def main(pipe: Connection, job: Job) -> None:
     """Answer the parent until it has enough; what goes wrong is an answer, too."""
     # The parent alone answers Ctrl-C, and ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with_parent()
-    _be_silent()
+    die_with_parent()
+    # Whatever a model prints is not ours to show.
+    send_output(os.devnull)
     try:
         if job.setting.device == "cpu":
             memory.limit_to_available()
@@ -224,29 +223,6 @@ def _failed(error: Exception) -> Failed:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
     return Failed("code", f"{type(error).__name__}: {text}"[:300] + place)
-
-
-def _be_silent() -> None:
-    """Whatever a model prints is not ours to show."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-
-
-def _die_with_parent() -> None:
-    """End this process as soon as the parent's end of the pipe closes, however it died."""
-    parent = parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        connection.wait([parent.sentinel])
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 # Once in the fork server instead of in every child: the first count on the meta device imports

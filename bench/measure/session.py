@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import bench
 from bench import provenance
-from bench.measure import machine, memory, shelf
+from bench.measure import machine, shelf
 from bench.measure.order import Failed, Job, Ready, Taken, carry_out
 from bench.measure.record import (
     Block,
@@ -26,6 +26,7 @@ from bench.measure.record import (
     Setting,
 )
 from bench.measure.sampling import Pace, largest_batch, turns
+from bench.process import oom_kills
 from bench.record import Provenance
 from bench.store import Store
 
@@ -81,7 +82,7 @@ class Racer:
 
     def __enter__(self) -> "Racer":
         """Start the processes."""
-        self._oom_kills = memory.oom_kills()
+        self._oom_kills = oom_kills()
         self._folder = TemporaryDirectory(prefix="bench-measure-")
         for rank in range(self.job.setting.devices):
             mine, theirs = self.context.Pipe()
@@ -180,7 +181,7 @@ class Racer:
         how = f"exited with code {code}"
         if code is not None and code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
-        if memory.oom_kills() > self._oom_kills:
+        if oom_kills() > self._oom_kills:
             return Failed("out-of-memory", f"{how}, as the kernel ran out of memory")
         return Failed("lost", f"its process {how}")
 

@@ -15,6 +15,19 @@ COST = Cost(
     peak_memory_bytes=1,
 )
 
+PROVENANCE = Provenance(
+    environment=None,
+    sources={"models/mlp.py": "0" * 12},
+    command=["bench"],
+    bench_version="0",
+    git_revision=None,
+    git_dirty=None,
+    host="h",
+    device="cpu",
+    devices=1,
+    threads=1,
+)
+
 
 def record(spec: RunSpec = SPEC, attempt: int = 1, **changes: object) -> Record:
     values = {
@@ -25,17 +38,6 @@ def record(spec: RunSpec = SPEC, attempt: int = 1, **changes: object) -> Record:
         "started": "2026-01-01T00:00:00.000+00:00",
         "ended": "2026-01-01T00:00:01.000+00:00",
         "metrics": {"accuracy": 0.5},
-        "provenance": Provenance(
-            environment=None,
-            sources={"models/mlp.py": "0" * 12},
-            command=["bench"],
-            bench_version="0",
-            git_revision=None,
-            git_dirty=None,
-            host="h",
-            device="cpu",
-            devices=1,
-            threads=1,
-        ),
+        "provenance": PROVENANCE,
     }
     return Record(**{**values, **changes})

@@ -1,11 +1,8 @@
 """Every data set of the catalogue, through its true loading path, from a tiny repository."""
 
 import gzip
-import importlib
 import io
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,25 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
-from data.augment import Augmentation
 from data.catalogue import HIGHER_IS_BETTER, entries, find
 from data.images import ImageData
 from models.tasks.scores import score
 from tests.data import tiny
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")  # of Debian's dataset-fashion-mnist
-RECIPE = {f.name: f.default for f in fields(Augmentation)} | {"whole_words": False}
 HOSTED = sorted(name for name, entry in entries().items() if entry.repository)
-
-
-def load(name: str, **settings: Any) -> Any:
-    entry = find(name, **settings)
-    data = importlib.import_module(entry.module).make(
-        entry, recipe=RECIPE, batch_size=4, seed=0, sample=True
-    )
-    data.workers = 0
-    data.setup()
-    return data
 
 
 @pytest.mark.parametrize("name", HOSTED)
@@ -45,7 +30,7 @@ def test_it_loads_as_the_hub_lays_it_out(name: str, tmp_path, monkeypatch) -> No
         small = {}
     else:
         small = {"image_size": 16} if entry.kind == "image" else {"tokenizer": "train:300"}
-    data = load(name, **small)
+    data = tiny.load(find(name, **small))
     assert set(data.sizes) == {"train", "val", *entry.tests}
     assert len(data.fingerprint) == 64
     assert set(entry.metrics) <= set(HIGHER_IS_BETTER)

@@ -1,9 +1,11 @@
 """Tiny repositories in the layout and with the columns that the hub documents for each data set."""
 
 import gzip
+import importlib
 import io
 import json
 import tarfile
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from data.augment import Augmentation
 from data.dataset import DataSet
 
 #: Columns beside the one image and the one label, as the data sets' pages on the hub show them.
@@ -22,6 +25,18 @@ BESIDE: dict[str, dict[str, Any]] = {
 }
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 TRAIN, OTHERS = 60, 24
+#: Nothing is done to the images and texts.
+RECIPE = {f.name: f.default for f in fields(Augmentation)} | {"whole_words": False}
+
+
+def load(entry: DataSet) -> Any:
+    """Its data module, set up in this process from what was written."""
+    data = importlib.import_module(entry.module).make(
+        entry, recipe=RECIPE, batch_size=4, seed=0, sample=True
+    )
+    data.workers = 0
+    data.setup()
+    return data
 
 
 def write(entry: DataSet, root: Path) -> None:

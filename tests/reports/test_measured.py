@@ -16,23 +16,10 @@ from bench.measure.record import (
     Setting,
     WarmUp,
 )
-from bench.record import Provenance
 from bench.study import load
 from reports import attempts, figures, markdown, measured, scaling, speed_figures, terminal
 from reports.build import build
-
-PROVENANCE = Provenance(
-    environment="e" * 16,
-    sources={},
-    command=["bench"],
-    bench_version="0",
-    git_revision=None,
-    git_dirty=None,
-    host="h",
-    device="cpu",
-    devices=1,
-    threads=1,
-)
+from tests.bench.factory import PROVENANCE
 
 
 def counts(flops: int = 1000, tokens: int | None = None) -> Counts:
@@ -79,7 +66,7 @@ def session(*found: Measurement, **changes) -> Session:
         "before": Machine(usable_cores=2, load_1min=0.1, governor="performance"),
         "after": Machine(usable_cores=2),
         "measurements": found,
-        "provenance": PROVENANCE,
+        "provenance": PROVENANCE.model_copy(update={"environment": "e" * 16, "sources": {}}),
     }
     return Session(**(values | changes))
 

@@ -1,0 +1,40 @@
+"""What any process of ours, of a run or of a measurement, does with itself and its parent."""
+
+import os
+import signal
+import sys
+import threading
+from multiprocessing import connection, parent_process
+from pathlib import Path
+
+
+def die_with_parent() -> None:
+    """End this process as soon as the parent's end of the pipe closes, however it died."""
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def send_output(path: str | Path) -> None:
+    """Append whatever is printed, by C libraries too, to a file."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for memory since it started."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
