@@ -17,6 +17,8 @@ from reports.text import joined
 
 #: From so many cores on, what others used is worth a warning.
 _BUSY = 0.25
+#: Share of the time that was spent waiting for a core from which the report says so.
+_WAITED = 0.01
 
 
 def tables(session: Session) -> list[Table]:
@@ -345,6 +347,13 @@ def _circumstances(session: Session, found: Sequence[Measurement]) -> list[Note]
         said.append(
             f"The machine was not idle: others used {fmean(others):.1f} of"
             f" {session.before.usable_cores} cores on average, {max(others):.1f} at most."
+        )
+    waited = sum(b.waited_s or 0.0 for m in found for b in m.blocks)
+    share = waited / (sum(b.wall_s for m in found for b in m.blocks) or 1.0)
+    if share > _WAITED:
+        said.append(
+            f"The models waited {share:.0%} of their time for a core that others held; that time"
+            " is taken off."
         )
     foreign = max((gpu.foreign_processes or 0 for gpu in session.before.gpus), default=0)
     if foreign:

@@ -119,8 +119,10 @@ def seconds(measurement: Measurement) -> dict[int, float]:
 
 
 def _block_s(block: Block) -> float:
-    """The device's own time where it keeps one."""
-    return block.wall_s if block.device_s is None else block.device_s
+    """The device's own time where it keeps one, else without what others held the core."""
+    if block.device_s is not None:
+        return block.device_s
+    return block.wall_s - (block.waited_s or 0.0)
 
 
 def throughput(measurement: Measurement) -> Spread | None:

@@ -4,14 +4,22 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
+from bench.measure.waits import Waits, between
+
 Step = Callable[[], object]
 
 
 class Timing(NamedTuple):
-    """Wall time, and on CUDA the time between two events on the stream."""
+    """Wall time, of it what a CPU's thread waited for a core, and on CUDA that between events."""
 
     wall_s: float
     device_s: float | None = None
+    waited_s: float | None = None
+
+    @property
+    def own_s(self) -> float:
+        """Wall time without the waiting."""
+        return self.wall_s - (self.waited_s or 0.0)
 
 
 class Clock(Protocol):
@@ -27,12 +35,16 @@ class Clock(Protocol):
 class WallClock:
     """For a CPU, where a step that has returned is done."""
 
+    def __init__(self) -> None:
+        self._waits = Waits()
+
     def time(self, step: Step, steps: int) -> Timing:
         """Take so many steps."""
-        started = time.perf_counter()
+        _, started, before = self._waits.now()
         for _ in range(steps):
             step()
-        return Timing(time.perf_counter() - started)
+        ended, _, after = self._waits.now()
+        return Timing(ended - started, waited_s=between(before, after))
 
     def wait(self) -> None:
         """Nothing runs behind our back."""

@@ -108,14 +108,14 @@ class Worker:
             self.clock.wait()
         joules = self.meter.read_j() if self.meter else 0.0
         self.peers.meet()
-        wall_s, device_s = self.clock.time(timed.step, timed.steps)
+        wall_s, device_s, waited_s = self.clock.time(timed.step, timed.steps)
         energy_j = self.meter.read_j() - joules if self.meter else None
         latencies = []
         if self.latency:
             self.latency.step()
             self.clock.wait()
             latencies = [
-                self.clock.time(self.latency.step, 1).wall_s for _ in range(self.latency.steps)
+                self.clock.time(self.latency.step, 1).own_s for _ in range(self.latency.steps)
             ]
         took = time.perf_counter() - began
         others = None
@@ -127,6 +127,7 @@ class Worker:
                 steps=timed.steps,
                 wall_s=wall_s,
                 device_s=device_s,
+                waited_s=waited_s,
                 others_cores=others,
                 energy_j=energy_j,
             ),

@@ -59,6 +59,9 @@ class Block(_Frozen):
     steps: int
     wall_s: Annotated[float, Field(description="of all steps; of the slowest device")]
     device_s: Annotated[float | None, Field(description="by CUDA events")] = None
+    waited_s: Annotated[
+        float | None, Field(description="of it, what a CPU's thread waited for a core")
+    ] = None
     others_cores: Annotated[
         float | None, Field(description="cores that anybody else was using meanwhile")
     ] = None

@@ -43,7 +43,7 @@ def warm_up(
     times: list[float] = []
     started = time.perf_counter()
     while True:
-        times.append(clock.time(step, 1).wall_s)
+        times.append(clock.time(step, 1).own_s)
         seconds = time.perf_counter() - started
         settled = steady(times, pace.least_steps // 2)
         enough = len(times) >= pace.least_steps and seconds >= pace.least_s

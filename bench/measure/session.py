@@ -126,11 +126,13 @@ class Racer:
             return
         blocks = [answer.block for answer in answers]
         on_device = [block.device_s for block in blocks if block.device_s is not None]
+        waited = [block.waited_s for block in blocks if block.waited_s is not None]
         self.blocks.append(
             blocks[0].model_copy(
                 update={
                     "wall_s": max(block.wall_s for block in blocks),
                     "device_s": max(on_device, default=None),
+                    "waited_s": max(waited, default=None),
                 }
             )
         )

@@ -8,17 +8,19 @@ import errno
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from optuna.storages import BaseStorage
+    from optuna.storages import BaseStorage, RDBStorage
 
 JOURNAL = "journal.log"
 #: How long a database may be away, while it restarts, before a search gives up.
 PATIENCE_S = 120.0
 _PAUSE_S = 0.25
+#: Any number, as long as all parents take the same.
+_LOCK = int.from_bytes(b"bench")
 
 T = TypeVar("T")
 
@@ -71,19 +73,24 @@ def _database(url: str) -> "BaseStorage":
     full = address.render_as_string(hide_password=False)
     options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": 5}}
     try:
-        # Two parents that make the tables of a new database at once: the second looks again.
-        for chance in (True, False):
-            try:
-                storage = optuna.storages.RDBStorage(full, engine_kwargs=options)
-                break
-            except (sqlalchemy.exc.ProgrammingError, sqlalchemy.exc.IntegrityError):
-                if not chance:
-                    raise
+        storage = _making_tables_alone(full, options)
     except (SQLAlchemyError, optuna.exceptions.OptunaError) as error:
         cause = getattr(error, "orig", None) or error.__cause__ or error
         reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         raise UserError(f"--storage {address.render_as_string()} can't be used: {reason}") from None
     return optuna.storages.get_storage(storage)
+
+
+def _making_tables_alone(url: str, options: dict[str, Any]) -> "RDBStorage":
+    """Optuna's storage; parents that find a new database at once make its tables in turn."""
+    import optuna
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, **options)
+    with engine.connect() as lock:
+        # PostgreSQL gives it back when this connection ends, however that happens.
+        lock.execute(sqlalchemy.text(f"select pg_advisory_lock({_LOCK})"))
+        return optuna.storages.RDBStorage(url, engine_kwargs=options)
 
 
 def patiently(work: Callable[[], T]) -> T:

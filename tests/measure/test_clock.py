@@ -1,5 +1,8 @@
 """Clocks on work of known cost, and what timing itself costs."""
 
+import os
+import subprocess
+import sys
 import time
 from statistics import median
 
@@ -14,6 +17,32 @@ from bench.measure.sampling import QUICK
 def test_a_sleep_takes_what_it_takes():
     times = [WallClock().time(lambda: time.sleep(0.05), 2).wall_s / 2 for _ in range(9)]
     assert median(times) == pytest.approx(0.05, rel=0.02)
+
+
+def test_what_others_held_the_core_is_told_apart():
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    core = {min(os.sched_getaffinity(0))}
+    usual = os.sched_getaffinity(0)
+    clock = WallClock()
+    try:
+        os.sched_setaffinity(0, core)
+        for process in busy:
+            os.sched_setaffinity(process.pid, core)
+        timed, used = [], []
+        for _ in range(15):
+            began = time.thread_time()
+            timed.append(clock.time(lambda: sum(range(10_000)), 300))
+            used.append(time.thread_time() - began)
+    finally:
+        os.sched_setaffinity(0, usual)
+        for process in busy:
+            process.kill()
+            process.wait()
+    # A third of the core was ours.
+    assert median(each.waited_s / each.wall_s for each in timed) == pytest.approx(2 / 3, abs=0.1)
+    assert median(each.own_s / mine for each, mine in zip(timed, used, strict=True)) == (
+        pytest.approx(1, rel=0.02)
+    )
 
 
 def test_timing_costs_less_than_a_thousandth_of_a_block():
@@ -54,9 +83,10 @@ class FakeCuda:
 
 def test_cuda_events_stand_around_all_steps_with_one_synchronisation_at_the_end():
     cuda = FakeCuda()
-    wall_s, device_s = CudaClock(cuda).time(cuda.step, 8)
+    wall_s, device_s, waited_s = CudaClock(cuda).time(cuda.step, 8)
     assert device_s == pytest.approx(0.1)
     assert wall_s < 0.1
+    assert waited_s is None
     # The queue is empty before the first event; then nothing waits but for the last.
     assert (cuda.synchronised, cuda.waited) == (1, 1)
 

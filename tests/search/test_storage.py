@@ -12,6 +12,7 @@ import pytest
 
 from bench.errors import UserError
 from bench.search import storage
+from tests.search.conftest import Postgres
 
 HOLD = """\
 import fcntl, sys, time
@@ -82,3 +83,42 @@ def test_a_database_that_stays_away_is_said_in_one_line(monkeypatch: pytest.Monk
     with pytest.raises(ConnectionError, match="has been away for"):
         storage.patiently(work)
     assert len(calls) > 1
+
+
+MEET = """\
+import sys, time
+import optuna, psycopg, sqlalchemy
+from pathlib import Path
+from bench.search import storage
+print("ready", flush=True)
+sys.stdin.readline()
+print(len(storage.connect(sys.argv[1], Path(".")).get_all_studies()), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_parents_that_find_a_new_database_at_once_all_get_it(postgres: Postgres) -> None:
+    import psycopg
+
+    parents = 6
+    names = [f"new{number}" for number in range(3)]
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        for name in names:
+            connection.execute(f"create database {name}")
+    for name in names:
+        url = postgres.url.replace("/postgres", f"/{name}")
+        started = [
+            subprocess.Popen([sys.executable, "-c", MEET, url], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(parents)
+        ]  # fmt: skip
+        for parent in started:
+            assert parent.stdout
+            assert parent.stdout.readline() == "ready\n"
+        for parent in started:
+            assert parent.stdin
+            parent.stdin.write("\n")
+            parent.stdin.flush()
+        for parent in started:
+            out, err = parent.communicate(timeout=120)
+            assert out == "0\n", err
