@@ -18,7 +18,7 @@ from data.dataset import DataSet
 from models.probes import PROBES
 
 #: What trains every model on every data set.
-_TRAINING = "bench.training"
+_TRAINING = ("bench.training", "bench.conductor", "bench.checkpoint", "bench.sharded")
 #: What takes the weights that a run starts from.
 _START = "bench.start"
 #: Rooms whose modules are followed from one import to the next.
@@ -91,7 +91,7 @@ def behind(
     extra: tuple[str, ...] = (),
 ) -> Mapping[str, str]:
     """The digest of every file of ours behind a run, by path such as `models/mixer.py`."""
-    return _followed([_TRAINING, model_module, data_module, task_module, *extra])
+    return _followed([*_TRAINING, model_module, data_module, task_module, *extra])
 
 
 def of_model(name: str) -> Mapping[str, str]:

@@ -42,8 +42,9 @@ def test_every_model_knows_its_files(name: str) -> None:
     entry = models.catalogue.entries()[name]
     found = sources.behind(entry.module, "data.images")
     assert entry.module.replace(".", "/") + ".py" in found
-    assert {"training.py" in path or path.split("/")[0] in {"data", "models"} for path in found}
-    assert {"bench/training.py", "data/images.py", "data/loader.py"} <= found.keys()
+    training = {f"bench/{name}.py" for name in ("training", "conductor", "checkpoint", "sharded")}
+    assert {path for path in found if path.split("/")[0] not in {"data", "models"}} == training
+    assert {"data/images.py", "data/loader.py"} <= found.keys()
     assert "models/tasks/classify.py" in found
     assert "models/registry.py" not in found
 
