@@ -17,6 +17,8 @@ LARGE = 2**24  # multiply-adds; below about this many the plain product is faste
 # A kernel of one tap has nothing to dilate. But with one thread torch leaves 1×1 convolutions to
 # a slower kernel of its own (`use_mkldnn` in ATen's Convolution.cpp), unless they are dilated.
 ONE_TAP = 2
+# Images of fewer numbers than this, one at a time, never get there (ibidem).
+ENOUGH = 20_480
 
 
 class Linear(nn.Linear):
@@ -48,5 +50,6 @@ def _convolve(x: Tensor, weight: Tensor) -> bool:
         x.device.type == "cpu"
         and x.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")
+        and x.numel() > ENOUGH
         and x.numel() * weight.shape[0] >= LARGE
     )

@@ -197,6 +197,24 @@ def test_large_products_by_convolution_are_the_plain_products(batch, length, see
     )
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("length", [60, 144, 256, 400])
+def test_no_product_falls_to_the_slow_kernel_of_dilated_convolutions(batch, length):
+    weight, x = torch.zeros(LARGE // (length * 64) + 1, length), torch.zeros(batch, length, 64)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            along_sequence(weight, torch.zeros(len(weight)), x)
+            channels = x.transpose(1, 2).contiguous()
+            along_channels(weight, torch.zeros(len(weight)), channels)
+    finally:
+        torch.set_num_threads(threads)
+    names = {event.key for event in profile.key_averages()}
+    assert names & {"aten::mkldnn_convolution", "aten::baddbmm"}
+    assert not any("slow_conv" in name for name in names)
+
+
 def test_the_convolution_is_taken_only_where_it_pays(monkeypatch):
     taken = []
     real = F.conv2d
