@@ -1,5 +1,6 @@
 """Study: a question with a name, read from its page and expanded into runs."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,8 @@ from data.errors import DataError
 from models.errors import ModelError
 
 SCALES = ("smoke", "small", "full")
+#: What a study knows of how it was loaded; no page may say it.
+_RESERVED = {"name", "scale", "command"}
 
 
 class Entry(Settings):
@@ -59,6 +62,7 @@ class Study(Settings):
 
     name: str
     scale: str
+    command: str = ""
     title: str
     question: str
     data: Annotated[list[DataSpec], Field(min_length=1)]
@@ -288,6 +292,7 @@ def load(
         line = page.where(("scales", scale))
         raise UserError(f"{line}: a scale is a mapping of what it changes in the page")
     merged = _merge(merged, changes)
+    settings = list(settings)
     sources: dict[Location, str] = {}
     for setting in settings:
         merged = _merge(merged, _setting(setting, sources))
@@ -300,13 +305,16 @@ def load(
                 return sources[at[:depth]]
         return page.where(("scales", scale, *at), at)
 
-    for reserved in merged.keys() & {"name", "scale"}:
+    for reserved in merged.keys() & _RESERVED:
         raise UserError(f"{where((reserved,))}: the page's file name is its name, not {reserved!r}")
-    merged |= {"name": page.path.stem, "scale": scale}
+    shown = name if not Path(name).is_absolute() else page.path.name
+    given = [word for setting in settings for word in ("--set", setting)]
+    command = shlex.join(["bench", "run", shown, "--scale", scale, *given])
+    merged |= {"name": page.path.stem, "scale": scale, "command": command}
     try:
         study = Study.model_validate(merged)
     except ValidationError as error:
-        raise UserError(explain(error, Study, where, hidden={"name", "scale"})) from None
+        raise UserError(explain(error, Study, where, hidden=_RESERVED)) from None
     return _check(study, where)
 
 

@@ -1,26 +1,44 @@
-"""How long a report on 10,000 records takes: `python -m benchmarks.reports`.
+"""How long a report on 10,000 records takes.
 
-Prints the seconds of each step, and the ratio of building the report to reading its records as
-JSON, measured in one run. The records are made up; a share of the pairs differ.
+    python -m benchmarks.reports            # about two minutes
+    python -m benchmarks.reports command    # `bench report` alone, as a user calls it
+    python -m benchmarks.reports 20 10 50   # the steps, of so many entries, data sets and seeds
+
+Prints the seconds of the whole command on a store of finished, current records (target: 3 s), and
+those of each step with the ratio of building the report to reading its records as JSON, measured
+in one run. The records are made up; a share of the pairs differ.
 """
 
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import TypeVar
 
 import numpy as np
 
 from bench.record import Cost, DataFacts, Epoch, Provenance, Record
 from bench.spec import DataSpec, ModelSpec, RunSpec
+from bench.store import Store
+from benchmarks.planning import BENCH, fill
 from reports.build import build
 from reports.digest import inputs
 from reports.table import Entry, Report, Request, Run
 from reports.write import write
 
 T = TypeVar("T")
+PAGE = """\
+title: Thousands
+question: How long does a report take?
+data: [digits, mnist, fashion-mnist, cifar10, cifar100]
+entries:
+{entries}
+seeds: 50
+scales: {{smoke: {{}}}}
+"""
 SHAPES = [(20, 10, 50), (100, 10, 10), (80, 10, 12), (200, 10, 5)]  # entries × data sets × seeds
 
 
@@ -110,8 +128,34 @@ def measure(entries: int, datasets: int, seeds: int) -> None:
     print(f"  build / read = {building / reading:.2f}")
 
 
+def command() -> None:
+    """Time `bench report` in a fresh process, as often as it takes to believe it."""
+    with tempfile.TemporaryDirectory() as folder:
+        page, store = Path(folder, "thousands.yaml"), Path(folder, "store")
+        entries = "".join(f"  M{n}: {{model: mlp, args: {{width: {64 + n}}}}}\n" for n in range(40))
+        page.write_text(PAGE.format(entries=entries), encoding="utf-8")
+        print("bench report of 10,000 finished runs: 40 entries × 5 data sets × 50 seeds")
+        fill(Store(store), page)
+        for formats in ("json", "md", "md,latex,html,csv,json"):
+            took = []
+            for _ in range(5):
+                began = time.perf_counter()
+                subprocess.run(
+                    [*BENCH, "report", str(page), "--store", str(store), "--format", formats],
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
+                took.append(time.perf_counter() - began)
+            low, high = min(took), max(took)
+            print(f"  {formats:<34}{median(took):7.2f} s ({low:.2f} to {high:.2f})", flush=True)
+
+
 def main() -> None:
-    """Time each shape of study, or the one given as three numbers."""
+    """Time the command and each shape of study, or what is asked for."""
+    if sys.argv[1:] in ([], ["command"]):
+        command()
+    if sys.argv[1:] == ["command"]:
+        return
     build(*study(2, 1, 14))  # imports scipy, which is not what is measured
     given = [int(word) for word in sys.argv[1:]]
     for entries, datasets, seeds in [given] if given else SHAPES:

@@ -156,7 +156,7 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
         scale=study.scale,
         title=study.title,
         question=study.question,
-        command=f"bench run {study.name} --scale {study.scale}",
+        command=study.command,
         entries=[
             Entry(
                 label=label,

@@ -1,5 +1,7 @@
 """Studies: expansion, scales, and mistakes that name their place and the nearest valid name."""
 
+from pathlib import Path
+
 import pytest
 
 from bench.errors import UserError
@@ -47,6 +49,16 @@ def test_settings_reach_into_mappings(page) -> None:
     assert study.runs()[0].spec.model.args == {"width": 8}
     assert study.recipe.lr == 0.01
     assert study.threads == 2
+
+
+def test_the_command_that_makes_it_is_known_without_folders_of_this_machine(page) -> None:
+    path = page(PAGE)
+    study = load(path, "smoke", ["recipe.lr=1e-2", "entries.A.args.width=8"])
+    assert study.command == (
+        f"bench run {Path(path).name} --scale smoke --set recipe.lr=1e-2"
+        " --set entries.A.args.width=8"
+    )
+    assert load("quickstart").command == "bench run quickstart --scale smoke"
 
 
 def test_arguments_at_their_default_are_dropped(page) -> None:

@@ -86,6 +86,22 @@ def test_the_report_is_a_run_with_tables_figures_and_files(tracked: tuple[Path, 
 
 
 @pytest.mark.slow
+def test_all_ranks_of_a_run_are_one_run_there(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL, encoding="utf-8")
+    options = ["--devices", "2", "--track", "wandb"]
+    done = bench("run", "small.yaml", *options, cwd=tmp_path, env=home(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = Store(tmp_path / "bench-store").scan()
+    assert {attempt.record.provenance.devices for attempt in records.values()} == {2}
+    folders = list((tmp_path / "bench-store/wandb").glob("offline-run-*"))
+    assert len(folders) == len(records) + 1  # the report's
+    arrived = inspect(tmp_path)
+    assert arrived.keys() == {*records, "report-small-smoke"}
+    for key, attempt in records.items():
+        assert len(of_type(arrived[key], "history")) == len(attempt.record.curve)
+
+
+@pytest.mark.slow
 def test_nothing_is_written_into_the_home(tracked: tuple[Path, str]) -> None:
     folder, _ = tracked
     found = {path.name for path in folder.iterdir()} - {"bench-store", "small.yaml"}
