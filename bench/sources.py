@@ -21,6 +21,8 @@ from models.probes import PROBES
 _TRAINING = ("bench.training", "bench.conductor", "bench.checkpoint", "bench.sharded")
 #: What takes the weights that a run starts from.
 _START = "bench.start"
+#: What gives a frozen encoder its memory.
+_CONTEXTUAL = "bench.contextual"
 #: Rooms whose modules are followed from one import to the next.
 _ROOMS = ("data", "models")
 #: Modules that find, describe or check things, but compute nothing of a run.
@@ -50,6 +52,8 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
     extra = tuple(PROBES[name].module for name in spec.probes if name in PROBES)
     if spec.start is not None or spec.weights:
         extra += (_START,)
+    if spec.model.args.get("encoder"):
+        extra += (_CONTEXTUAL,)
     return _of(spec.model.name, spec.data, extra)
 
 

@@ -385,6 +385,11 @@ def _check(study: Study, where: Where) -> Study:
     for i, dataset in enumerate(datasets):
         if not any(dataset.name == met.name for read in reads.values() for met in read):
             raise UserError(f"{where(('data', i))}: no entry reads {dataset.kind}s")
+    for i, name in enumerate(study.measure.data if study.measure else []):
+        names = [dataset.name for dataset in datasets]
+        if name not in names:
+            hint = nearest(name, names)
+            raise UserError(f"{where(('measure', 'data', i))}: {name} is not in the study{hint}")
     for metric in study.epochs_to:
         known = {name for dataset in datasets for name in dataset.metrics}
         if metric not in known:

@@ -210,6 +210,10 @@ def train(
     data = load(spec, rank)
     loaded(data)
     model, begun, checkpoints = _model(spec, data, origin)
+    if spec.model.args.get("encoder"):
+        from bench import contextual  # here, since few runs need transformers
+
+        contextual.remember(model, data, device)
     if spec.recipe.freeze:
         freeze_body(model)  # before it is counted
     counts = [(p.numel(), p.requires_grad) for p in model.parameters()]

@@ -4,6 +4,8 @@
 
 Photographs: the mirror's ImageNet images to 96 pixels, decoded straight to about that size and
 normalised as batches, against decoded whole, resized and normalised one by one by torchvision.
+Passes: what one pass over the 500 of them takes of the clock, decoded in place, by our threads, and
+by the processes of torch's DataLoader, forked or, as inside a run, asked of the fork server.
 Memory: what opening CIFAR-10 and reading all of it adds to a process (its proportional share, PSS),
 alone and with a second process that does the same: at most 1.2 × the data, and shared.
 Takes about a minute.
@@ -22,7 +24,7 @@ from typing import Any
 
 import torch
 from PIL import Image
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
 from data.catalogue import find
@@ -61,6 +63,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}; medians of {options.rounds} rounds")
     photographs(options.rounds)
+    passes(options.rounds)
     memory()
 
 
@@ -91,6 +94,57 @@ def photographs(rounds: int) -> None:
     for name, found in took_ms.items():
         print(f"  {name:<24} {statistics.median(found):.2f} ms of CPU an image")
     print(f"  {usual / ours:.1f}×")
+
+
+def passes(rounds: int) -> None:
+    """Seconds of one pass at the full size, from its first request on, ways taken in turns."""
+    cores = len(os.sched_getaffinity(0))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bench.worker"])
+    mine, other = context.Pipe()
+    run = context.Process(target=_passes, args=(other, cores, rounds), daemon=False)
+    run.start()
+    print(f"one pass over 500 photographs at 224 pixels, {cores} cores:")
+    for name, took_s in mine.recv().items():
+        print(f"  {name:<34} {statistics.median(took_s):.2f} s")
+    run.join()
+
+
+def _passes(end: Connection, cores: int, rounds: int) -> None:
+    """Measured in a child of the fork server, as every run is."""
+    torch.set_num_threads(1)
+    data = StreamedImages(find("imagenet1k"), batch_size=50, seed=0, sample=True)
+    data.setup("test")
+
+    def ours(threads: int) -> Callable[[], Any]:
+        data.workers = threads
+        loader = data.test_dataloader()[0]
+        return lambda: list(loader)
+
+    def torchs(start: str) -> Callable[[], Any]:
+        reader = data._reader("test")
+        requests = [[(row, ()) for row in range(i, i + 50)] for i in range(0, 500, 50)]
+        loader = DataLoader(
+            reader,  # type: ignore[arg-type]  # it needs no more than `[]`
+            batch_sampler=requests,
+            num_workers=cores,
+            multiprocessing_context=start,
+        )
+        return lambda: list(loader)
+
+    ways = {
+        "in place": ours(0),
+        f"{cores} threads": ours(cores),
+        f"{cores} processes, forked": torchs("fork"),
+        f"{cores} processes, of the fork server": torchs("forkserver"),
+    }
+    took_s: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, read in ways.items():
+            started = time.perf_counter()
+            read()
+            took_s[name].append(time.perf_counter() - started)
+    end.send(took_s)
 
 
 def memory() -> None:

@@ -83,22 +83,34 @@ class Draft:
         (self.folder / "facts.json").write_text(json.dumps(self.facts), encoding="utf-8")
 
 
-def bundle(name: str, made_from: Mapping[str, Any], make: Callable[[Draft], None]) -> Bundle:
+def bundle(
+    name: str,
+    made_from: Mapping[str, Any],
+    make: Callable[[Draft], None],
+    *,
+    verified: bool = False,
+) -> Bundle:
     """Open the bundle of this name that was made from these things, making it if need be.
 
-    Processes that want the same one at once wait for the first of them to make it.
+    Processes that want the same one at once wait for the first of them to make it. One that is
+    incomplete is made anew; where it is to be `verified`, all of it is read, and one that is
+    otherwise damaged is made anew too.
     """
     stamp = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:12]
     root = locations.cache() / "data"
     prefix = f"{name.replace('/', '_')}-{stamp}"
-    found = _open(root, prefix)
+    found = _open(root, prefix, verified)
     if found is not None:
         return found
     root.mkdir(parents=True, exist_ok=True)
-    with _turn(root / f"{prefix}.lock"):
-        found = _open(root, prefix)
+    with _turn(root / f"{prefix}.lock") as alone:
+        found = _open(root, prefix, verified)
         if found is not None:
             return found
+        if alone:
+            # What is damaged, and what a killed process left half made.
+            for left in (*root.glob(f"{prefix}-*"), *root.glob(f".{prefix}-*")):
+                shutil.rmtree(left, ignore_errors=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{prefix}-", dir=root))
         try:
             draft = Draft(beside)
@@ -110,7 +122,7 @@ def bundle(name: str, made_from: Mapping[str, Any], make: Callable[[Draft], None
                 beside.rename(target)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-        found = _open(root, prefix)
+        found = _open(root, prefix, verified=False)
     if found is None:
         raise OSError(f"{prefix} could not be kept in {root}")
     return found
@@ -138,21 +150,26 @@ def part(whole: str, members: np.ndarray) -> str:
     return fingerprint([(whole, members)])
 
 
-def _open(root: Path, prefix: str) -> Bundle | None:
+def _open(root: Path, prefix: str, verified: bool) -> Bundle | None:
     for folder in sorted(root.glob(f"{prefix}-*")):
-        if folder.is_dir():
-            facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-            return Bundle(folder, facts)
+        # Damaged, or taken away by somebody who makes it anew.
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = Bundle(folder, json.loads((folder / "facts.json").read_text(encoding="utf-8")))
+            whole = [found.array(name) for name in found.facts["arrays"]]
+            if whole and found.fingerprint and (not verified or found.verify()):
+                return found
     return None
 
 
 @contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """Hold a lock that dies with its process; some network file systems have none."""
+def _turn(path: Path) -> Iterator[bool]:
+    """Hold a lock that dies with its process; False on a network file system that has none."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
     try:
+        held = False
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+            held = True
+        yield held
     finally:
         os.close(descriptor)

@@ -27,7 +27,7 @@ HIGHER_IS_BETTER: Mapping[str, bool] = {
     "loss_mismatched": False,
 }
 
-#: More bytes than this are not decoded ahead, but in the loader's workers.
+#: More bytes than this are not decoded and kept, but decoded as they are read.
 IN_MEMORY_BYTES = 8 * 2**30
 
 

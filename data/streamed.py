@@ -1,13 +1,18 @@
 """StreamedImages: the LightningDataModule of images too many to keep decoded.
 
-`datasets` maps their bytes as Arrow files; the loader's workers decode them straight to the
-wanted size. What is random depends on seed, epoch and place, not on the workers.
+`datasets` maps their bytes as Arrow files; the loader's threads decode them straight to the
+wanted size. What is random depends on seed, epoch and place, not on the threads.
+
+Threads and not processes, since PIL lets go of the GIL: nothing has to be started, imported or
+sent, of which a run that only scores some images would do little else (benchmarks/images.py).
 """
 
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,6 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from data import cache, real, rows, split
 from data.augment import Augmentation
@@ -29,6 +33,8 @@ from data.loader import Order, generator
 
 #: The part of the shorter side that evaluation sees, as everywhere for ImageNet.
 EVALUATION_CROP = 0.875
+#: Batches that are decoded before they are asked for.
+_AHEAD = 2
 _RATIOS = (math.log(3 / 4), math.log(4 / 3))
 
 
@@ -132,7 +138,11 @@ class StreamedImages(ImageData):
         )
 
 
-class Reader(Dataset[Tensor]):
+#: The place of an image in the split, and the numbers that its generator starts from.
+Request = tuple[int, tuple[int, ...]]
+
+
+class Reader:
     """Decodes one example to uint8; what is random comes with the request."""
 
     def __init__(
@@ -148,7 +158,7 @@ class Reader(Dataset[Tensor]):
         self.channels, self.size = entry.channels, entry.image_size
         self.least = augmentation.resized_crop if augmentation else 0.0
 
-    def __getitem__(self, request: tuple[int, tuple[int, ...]]) -> Tensor:
+    def __getitem__(self, request: Request) -> Tensor:
         """The example's C×H×W, by its place in the split and the numbers of its generator."""
         place, numbers = request
         row = int(self.members[place])
@@ -197,7 +207,7 @@ def crop_box(
 
 
 class StreamedLoader(ImageLoader):
-    """Batches decoded by worker processes, then augmented as batches here.
+    """Batches decoded by threads, then augmented as batches here.
 
     Mixing needs the partner's pixels, which only this rank's own batch has: with it, several
     devices blend other pairs than one device would.
@@ -212,26 +222,38 @@ class StreamedLoader(ImageLoader):
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """Yield the epoch's batches from that number on, decoded ahead."""
-        order = self.sampler
         shares = self.shares()
-        requests = [
-            [
-                (int(row), (order.seed, order.epoch, number, place))
-                for place, row in enumerate(shares[number].tolist())
-                if place % order.world_size == order.rank
-            ]
-            for number in range(start, len(self))
-        ]
-        decoded = DataLoader(
-            self.reader,
-            batch_sampler=requests,
-            num_workers=self.workers,
-            collate_fn=torch.stack,
-            # Workers draw by the request alone; the global generator is the training's.
-            generator=torch.Generator(),
-        )
-        for number, self._ready in enumerate(decoded, start):
+        numbers = range(start, len(self))
+        decoded = self._decoded(self._request(n, shares[n].tolist()) for n in numbers)
+        for number, self._ready in zip(numbers, decoded, strict=True):
             yield self.batch(number, shares[number])
+
+    def _request(self, number: int, rows: list[int]) -> list[Request]:
+        """This rank's share of a global batch, each with the numbers of its generator."""
+        order = self.sampler
+        return [
+            (row, (order.seed, order.epoch, number, place))
+            for place, row in enumerate(rows)
+            if place % order.world_size == order.rank
+        ]
+
+    def _decoded(self, requests: Iterable[list[Request]]) -> Iterator[Tensor]:
+        """Decode batches, some of them ahead; without workers each as it is asked for."""
+        if not self.workers:
+            for request in requests:
+                yield torch.stack([self.reader[one] for one in request])
+            return
+        pool = ThreadPoolExecutor(self.workers)
+        ahead: deque[list[Future[Tensor]]] = deque()
+        try:
+            for request in requests:
+                ahead.append([pool.submit(self.reader.__getitem__, one) for one in request])
+                if len(ahead) > _AHEAD:
+                    yield torch.stack([image.result() for image in ahead.popleft()])
+            while ahead:
+                yield torch.stack([image.result() for image in ahead.popleft()])
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def gather(self, index: Tensor) -> Tensor:
         """The batch that was decoded last."""

@@ -1,6 +1,7 @@
 """Facts about models that need torch: exact parameters, and FLOPs on the meta device."""
 
 import importlib.metadata
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -23,6 +24,15 @@ def parameters(model: nn.Module) -> int:
 def flops(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> int:
     """Count the FLOPs of one forward pass: two a multiply-add, matrix products only."""
     return products.count(model, inputs).flops
+
+
+def tokens(model: nn.Module, found: Variant, arguments: Mapping[str, Any]) -> int | None:
+    """The length of the sequences inside: tokens of a text, patches of an image."""
+    if found.kind == "text":
+        length = arguments.get("length", found.arguments["length"].default)
+        return int(length) if isinstance(length, int) else None
+    count = getattr(getattr(model, "patches", None), "count", None)
+    return count if isinstance(count, int) else None
 
 
 def count() -> dict[str, Any]:
@@ -59,6 +69,8 @@ def count_one(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         counted = {"parameters": parameters(model), "flops": flops(model, inputs)}
     except ModelError as error:
         return {"error": str(error)}
+    if (length := tokens(model, found, arguments)) is not None:
+        counted["tokens"] = length
     try:
         return {**counted, "layers": len(blocks(model)[1])}
     except ModelError:  # it has no layers that are alike

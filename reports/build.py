@@ -18,6 +18,7 @@ from reports import (
     ranking,
     results,
     samples,
+    scaling,
     search,
 )
 from reports.table import Report, Request, Run, State
@@ -47,6 +48,7 @@ def build(
         convergence.table(request, collected),
         costs.table(request, collected),
         *search.tables(request),
+        scaling.of_counts(request),
         *(measured.tables(request.measured) if request.measured else []),
     ]
     return Report(

@@ -65,7 +65,9 @@ def _cell(sample: samples.Sample, metric: str, goal: float, request: Request, no
         best = (max if higher else min)(
             (p.metrics[metric] for c in curves for p in c if metric in p.metrics), default=None
         )
-        said = f"the best of any run and epoch: {best:.4g}" if best is not None else "no curve"
+        said = "no curve"
+        if best is not None:
+            said = f"the best of any run and epoch: {_shown(request, metric, best, 3)}"
         marks = [notes.mark(said)]
         state = f"{len(reached)} of {len(curves)}" if reached else "never"
         return Cell(state=state, notes=marks, runs=keys)
@@ -74,9 +76,8 @@ def _cell(sample: samples.Sample, metric: str, goal: float, request: Request, no
 
 
 def _column(request: Request, dataset: str, metric: str, goal: float) -> Column:
-    percent = metric in request.percent
     sign = "≥" if request.higher_better(metric) else "≤"
-    shown = f"{goal * 100:g} %" if percent else f"{goal:g}"
+    shown = _shown(request, metric, goal)
     return Column(
         id=f"{dataset}/epochs-to/{metric}",
         title=f"{dataset}, {metric.replace('_', ' ')} {sign} {shown}",
@@ -86,3 +87,9 @@ def _column(request: Request, dataset: str, metric: str, goal: float) -> Column:
         higher_is_better=False,
         decimals=1,
     )
+
+
+def _shown(request: Request, metric: str, value: float, digits: int = 6) -> str:
+    """A value of a metric as tables print it."""
+    percent = metric in request.percent
+    return f"{value * 100:.{digits}g} %" if percent else f"{value:.{digits}g}"

@@ -6,7 +6,7 @@ from typing import Literal
 
 from bench.measure.record import Measurement, Session
 from reports import timing
-from reports.table import Cell, Column, Note, Row, Table
+from reports.table import Cell, Column, Entry, Note, Request, Row, Table
 from reports.text import joined
 
 #: What the documents claim of the mixing of S tokens: its cost grows with this power of S.
@@ -128,6 +128,60 @@ def table(session: Session) -> Table | None:
         ],
         rows=rows,
         notes=notes,
+    )
+
+
+def of_counts(request: Request) -> Table | None:
+    """Exponents of FLOPs in S, over entries that are one model at three lengths or more."""
+    groups: dict[str, dict[int, int]] = {}
+    of: dict[str, Entry] = {}
+    for entry in request.entries:
+        counts = request.counted.get(entry.label)
+        if counts and counts.tokens:
+            name = f"{entry.model} {entry.args or ''}".strip()
+            groups.setdefault(name, {})[counts.tokens] = counts.flops
+            of[name] = entry
+    rows = []
+    for name, flops in groups.items():
+        x = sorted(flops)
+        y = [flops[length] for length in x]
+        claim = CLAIMED_IN_S.get(of[name].family)
+        if len(x) < 3:
+            continue
+        rows.append(
+            Row(
+                label=of[name].group or name,
+                cells=[
+                    _cell(timing.exponent(x, y)),
+                    _cell(timing.exponent(x[-3:], y[-3:])),
+                    Cell(value=timing.degree(x, y)),
+                    Cell(value=claim),
+                ],
+            )
+        )
+    if not rows:
+        return None
+    return Table(
+        id="scaling",
+        title="Growth with S",
+        caption=(
+            "Exponent k of FLOPs = c Sᵏ by least squares of the logarithms, ± half the 95 %"
+            " t-interval of the slope: no curve is a pure power. Degree: of the polynomial that"
+            " the exact counts are. Claimed: by the documents, of the mixing of the patches."
+        ),
+        columns=[
+            Column(id="flops", title="FLOPs", unit="exponent", kind="interval"),
+            Column(id="flops-3", title="FLOPs, largest 3", unit="exponent", kind="interval"),
+            Column(id="degree", title="Degree", kind="number", decimals=0),
+            Column(id="claim", title="Claimed", unit="exponent", kind="number", decimals=0),
+        ],
+        rows=rows,
+        notes=[
+            Note(
+                text="The maps of the channels are linear in S, so that the exponent over real"
+                " lengths lies between one and the degree, and nears it as S grows."
+            )
+        ],
     )
 
 

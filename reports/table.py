@@ -14,7 +14,7 @@ from bench.search.trial import Ledger
 from bench.spec import Recipe, Scalar
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 7
+REPORT_VERSION = 8
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -92,6 +92,7 @@ class Counts(_Frozen):
     parameters: int
     flops: Annotated[int, Field(description="of one example's forward pass, two a multiply-add")]
     layers: Annotated[int | None, Field(description="equal blocks, one after the other")] = None
+    tokens: Annotated[int | None, Field(description="the length S of its sequences")] = None
 
 
 class Printed(_Frozen):

@@ -219,7 +219,7 @@ def _speeds(plan: "Plan", store: "Store") -> dict[str, Any]:
     if session is None:
         return {}
     contenders: dict[str, dict[str, str]] = {}
-    for (entry, dataset), contender in of_study.contenders(runs).items():
+    for (entry, dataset), contender in of_study.contenders(runs, wanted).items():
         contenders.setdefault(dataset, {})[entry] = contender.label
     return {"measured": session, "contenders": contenders}
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from bench.measure.record import Counts
 from bench.spec import Scalar
-from models import flops
+from models import facts, flops
 from models.inputs import example
 from models.registry import Variant, look_up
 
@@ -39,7 +39,7 @@ def of(
         flops=products.flops,
         flops_train=TRAINING * products.flops,
         activations=products.activations,
-        tokens=_tokens(model, found, arguments),
+        tokens=facts.tokens(model, found, arguments),
     )
 
 
@@ -48,12 +48,3 @@ def _embedding(model: nn.Module) -> int:
     kinds = (nn.Embedding, nn.EmbeddingBag)
     tables = {module.weight for module in model.modules() if isinstance(module, kinds)}
     return sum(table.numel() for table in tables)
-
-
-def _tokens(model: nn.Module, found: Variant, arguments: dict[str, Scalar]) -> int | None:
-    """The length of the sequences inside: tokens of a text, patches of an image."""
-    if found.kind == "text":
-        length = arguments.get("length", found.arguments["length"].default)
-        return int(length) if isinstance(length, int) else None
-    count = getattr(getattr(model, "patches", None), "count", None)
-    return count if isinstance(count, int) else None

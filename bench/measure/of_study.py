@@ -25,12 +25,20 @@ class Measure(Settings):
     compile: bool = False
     threads: Annotated[int, Field(ge=1, description="CPU threads of a model's process")] = 1
     quick: Annotated[bool, Field(description="short warm-up, short blocks")] = False
+    data: Annotated[
+        list[str], Field(description="on their inputs alone; by default on those of all")
+    ] = []
 
 
-def contenders(runs: Sequence["Run"]) -> dict[tuple[str, str], Contender]:
+def contenders(
+    runs: Sequence["Run"], measure: Measure | None = None
+) -> dict[tuple[str, str], Contender]:
     """The contender of each entry on each data set; those of one model and input are one."""
+    names = measure.data if measure else []
     found: dict[tuple[str, str], tuple[str, str, dict[str, bool | int | float | str | None]]] = {}
     for run in runs:
+        if names and run.spec.data.name not in names:
+            continue
         entry = models.catalogue.find(run.spec.model.name)
         facts = sources.dataset_of(run.spec.data).facts()
         given = {**run.spec.model.args, **facts}
@@ -46,12 +54,10 @@ def contenders(runs: Sequence["Run"]) -> dict[tuple[str, str], Contender]:
 
 def asked(runs: Sequence["Run"], measure: Measure, device: str) -> list[tuple[Contender, Setting]]:
     """Every different contender in every setting."""
-    different = list({c.label: c for c in contenders(runs).values()}.values())
+    different = list({c.label: c for c in contenders(runs, measure).values()}.values())
+    shared = measure.model_dump(exclude={"mode", "quick", "data"})
     settings = [
-        Setting.model_validate(
-            {"mode": mode, "device": device, **measure.model_dump(exclude={"mode", "quick"})}
-        )
-        for mode in measure.mode
+        Setting.model_validate({"mode": mode, "device": device, **shared}) for mode in measure.mode
     ]
     return [(contender, setting) for setting in settings for contender in different]
 
@@ -60,7 +66,7 @@ def find(
     store: Store, runs: Sequence["Run"], measure: Measure, devices: Sequence[str] = ("cuda", "cpu")
 ) -> Session | None:
     """The newest session of just these models, settings and sources, on whichever device."""
-    current = sources_of(contenders(runs).values())
+    current = sources_of(contenders(runs, measure).values())
     keys = [
         shelf.key_of(asked(runs, measure, device), current, quick=measure.quick)
         for device in devices

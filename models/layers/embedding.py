@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from models.errors import ModelError
 from models.layers.linear import Linear
+from models.layers.memory import Memory, signs
 
 
 class TokenEmbedding(nn.Module):
@@ -29,8 +30,11 @@ class FrozenEncoder(nn.Module):
     """The last hidden states of a pre-trained encoder, which isn't trained, then a projection.
 
     `name` is a directory or a hub address that transformers can load. The encoder's weights are
-    no part of the state_dict: they are loaded from the same place again.
+    no part of the state_dict: they are loaded from the same place again. A `memory` of what it
+    says of texts spares saying it again.
     """
+
+    memory: Memory | None = None
 
     def __init__(self, name: str, vocab_size: int, width: int) -> None:
         super().__init__()
@@ -56,11 +60,27 @@ class FrozenEncoder(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
         """Map B×S to B×S×C, each token in the context of its text."""
+        states = None
+        if self.memory is not None and self.frozen:
+            seen = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
+            states = self.memory.find(signs(tokens, segments), seen)
+        if states is None:
+            states = self.encode(tokens, mask, segments)
+        return self.project(states.to(self.project.weight.dtype))
+
+    def encode(self, tokens: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
+        """The encoder's last hidden states, B×S×its width."""
         seen = torch.ones_like(tokens) if mask is None else mask.to(tokens.dtype)
         given = {} if segments is None else {"token_type_ids": segments}
         with torch.no_grad():
-            states = self.encoder(tokens, attention_mask=seen, **given).last_hidden_state
-        return self.project(states)
+            states: Tensor = self.encoder(tokens, attention_mask=seen, **given).last_hidden_state
+        return states
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing changes what the encoder says."""
+        trained = any(weight.requires_grad for weight in self.encoder.parameters())
+        return not trained and not self.encoder.training
 
     def train(self, mode: bool = True) -> "FrozenEncoder":
         """Train the projection; the encoder stays as it was in evaluation, without dropout."""

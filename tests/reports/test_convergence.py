@@ -1,5 +1,7 @@
 """Epochs to a goal: from the curve, never from the test, and no mean over some of the runs."""
 
+import pytest
+
 from bench.record import Epoch
 from reports import build, convergence
 from reports.table import Counts
@@ -32,7 +34,9 @@ def test_the_table_has_a_mean_only_where_all_runs_got_there() -> None:
     assert (rows["slow"].value, rows["slow"].state) == (None, "1 of 3")
     assert (rows["no"].value, rows["no"].state) == (None, "never")
     assert tables["epochs-to"].columns[0].title == "digits, accuracy ≥ 95 %"
-    assert len(tables["epochs-to"].notes) == 2
+    # What is in per cent is in per cent in the notes too.
+    said = {note.text for note in tables["epochs-to"].notes}
+    assert said == {"the best of any run and epoch: 98 %", "the best of any run and epoch: 49.5 %"}
 
 
 def test_without_a_goal_there_is_no_table() -> None:
@@ -48,3 +52,24 @@ def test_a_study_that_trains_nothing_is_a_table_of_counts() -> None:
     assert [column.id for column in main.columns] == ["parameters", "flops", "layers"]
     assert [cell.value for cell in main.rows[0].cells] == [5_000_000, 2_000_000_000, 3]
     assert "never trained" in main.caption
+
+
+def test_one_model_at_three_lengths_has_an_exponent_beside_the_claim() -> None:
+    lengths = {"a": 10, "b": 20, "c": 40, "d": 80}
+    request, _ = make_study({label: [] for label in [*lengths, "alone"]})
+    alone = Counts(parameters=1, flops=7, tokens=10)
+    for family, power in (("mixer", 1), ("vit", 2)):
+        counted = {
+            x: Counts(parameters=1, flops=3 * s**power, tokens=s) for x, s in lengths.items()
+        }
+        entries = [
+            entry.model_copy(update={"model": "z" if entry.label == "alone" else "x"})
+            for entry in request.entries
+        ]
+        entries = [entry.model_copy(update={"family": family, "args": {}}) for entry in entries]
+        changes = {"counted": {**counted, "alone": alone}, "entries": entries, "seeds": []}
+        tables = build.build(request.model_copy(update=changes), []).tables
+        (row,) = next(table for table in tables if table.id == "scaling").rows
+        fitted, of_three, degree, claim = row.cells
+        assert (fitted.value, of_three.value) == (pytest.approx(power), pytest.approx(power))
+        assert (degree.value, claim.value) == (power, power)

@@ -251,3 +251,26 @@ def test_a_trial_on_two_ranks_is_pruned_within_an_epoch_and_the_next_is_clean(
             text = log.read_text(encoding="utf-8")
             assert "destroy_process_group" not in text, text
             assert "Traceback" not in text, text
+
+
+def test_what_the_trials_start_from_is_trained_once_and_before_them(tmp_path: Path) -> None:
+    staged = PAGE.replace("trials: 12", "trials: 2").replace(
+        "{model: mlp, args: {width: 16}, space: {args.depth: {int: [1, 3]}}}",
+        "{model: mlp, args: {width: 16}, start: before}\n"
+        "stages:\n  before: {data: digits, recipe: {epochs: 2, lr: 3e-3}, seed: 7}",
+    )
+    write(tmp_path, staged)
+    bench(tmp_path, "--jobs", "2")
+    found = Store(tmp_path / "bench-store").scan()
+    records = {attempt.record.key: attempt.record for attempt in found.values() if attempt.record}
+    (stage,) = [record for record in records.values() if record.start is None]
+    others = [record for record in records.values() if record.start is not None]
+    assert (stage.spec.seed, stage.attempt, len(others)) == (7, 1, 2 + 2)
+    for record in others:
+        assert record.spec.start == stage.spec
+        assert (record.start.key, record.start.attempt) == (stage.key, 1)
+        assert record.start.weights_sha256 == stage.weights
+        assert record.started >= stage.ended
+    assert sum(not record.spec.tested for record in others) == 2
+    again = bench(tmp_path)
+    assert "to do" not in again

@@ -1,0 +1,153 @@
+"""Contextual: what a frozen encoder says of a data set's texts, computed once for all runs.
+
+The states are kept in half precision beside the tokenised texts, named by what they were computed
+from. Every run maps the same file; what is in it doesn't depend on how many cores computed it.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from torch import nn
+
+from data import cache, locations, progress
+from data.text import TextData
+from data.texts import Texts
+from models.layers.embedding import FrozenEncoder
+from models.layers.memory import Memory
+
+#: More than this is not kept, but computed as it is read.
+MOST_BYTES = 16 * 2**30
+_FORMAT = 1
+_TOKENS = 2048  # in a batch, about
+
+
+class Unkept(Exception):
+    """Why the states can't be kept."""
+
+
+def remember(model: nn.Module, data: object, device: str) -> None:
+    """Give the model's frozen encoder, if it has one, the memory of what it says of these texts.
+
+    Says in the log where that is kept, or why it is not.
+    """
+    embedding = getattr(model, "embedding", None)
+    if not isinstance(embedding, FrozenEncoder) or not isinstance(data, TextData):
+        return
+    started = time.perf_counter()
+    texts = _different(data.splits.values())
+    width = embedding.project.in_features
+    size = sum(map(len, texts)) * width * np.dtype(np.float16).itemsize
+
+    def fill(draft: cache.Draft) -> None:
+        _check_room(size)
+        starts = np.cumsum([0, *map(len, texts)])
+        draft.save("signs", np.concatenate(texts))
+        draft.save("starts", starts)
+        states = draft.empty("states", (int(starts[-1]), width), np.float16)
+        _say_all(embedding, texts, starts, states, device)
+
+    try:
+        kept = cache.bundle(
+            f"{data.entry.name}-states", _made_from(embedding, data), fill, verified=True
+        )
+    except (Unkept, OSError) as error:
+        _log(f"the encoder's states are computed in every epoch, since {error}")
+        return
+    arrays = (torch.from_numpy(kept.array(name)) for name in ("signs", "starts", "states"))
+    embedding.memory = Memory(*arrays)
+    _log(
+        f"the encoder's states of {len(texts):,} texts take {progress.size(size)} in {kept.folder} "
+        f"(ready in {time.perf_counter() - started:.1f} s)"
+    )
+
+
+def _made_from(embedding: FrozenEncoder, data: TextData) -> dict[str, Any]:
+    encoder = embedding.encoder
+    settings = json.loads(encoder.config.to_json_string())
+    settings.pop("_name_or_path", None)  # a place on this machine
+    weights = ((name, value.numpy()) for name, value in sorted(encoder.state_dict().items()))
+    return {
+        "format": _FORMAT,
+        "texts": data.fingerprint,
+        "encoder": cache.fingerprint(weights),
+        "settings": settings,
+        "versions": [torch.__version__, transformers.__version__],
+    }
+
+
+def _different(splits: Iterable[Texts]) -> list[np.ndarray]:
+    """The signs of each text once, by length, so that batches need hardly any pads."""
+    found: dict[bytes, np.ndarray] = {}
+    for split in splits:
+        place = np.arange(len(split.tokens)) - np.repeat(split.starts[:-1], split.lengths)
+        second = place >= np.repeat(split.second, split.lengths)
+        together = (split.tokens * 2 + second).astype(np.int32)
+        for start, end in pairwise(split.starts.tolist()):
+            text = together[start:end]
+            found.setdefault(text.tobytes(), text)
+    return sorted(found.values(), key=len)
+
+
+def _check_room(size: int) -> None:
+    """Raise Unkept where so many bytes are too many, or more than half of what is free."""
+    free = shutil.disk_usage(locations.cache()).free
+    limits = {"are the most that is kept": MOST_BYTES, "are half the room in the cache": free // 2}
+    for what, limit in limits.items():
+        if size > limit:
+            raise Unkept(f"they would take {progress.size(size)}; {progress.size(limit)} {what}")
+
+
+def _say_all(
+    embedding: FrozenEncoder,
+    texts: Sequence[np.ndarray],
+    starts: np.ndarray,
+    states: np.ndarray,
+    device: str,
+) -> None:
+    """Fill in the states: on a CPU with one thread a core, each at a batch of its own."""
+
+    def say(rows: range) -> None:
+        tokens = torch.zeros(len(rows), len(texts[rows[-1]]), dtype=torch.int64)
+        mask = torch.zeros(tokens.shape, dtype=torch.bool)
+        for i, row in enumerate(rows):
+            tokens[i, : len(texts[row])] = torch.from_numpy(texts[row])
+            mask[i, : len(texts[row])] = True
+        inputs = (tokens >> 1).to(device), mask.to(device), (tokens & 1).to(device)
+        said = embedding.encode(*inputs)[inputs[1]]
+        if not said.abs().max() < np.finfo(np.float16).max:
+            raise Unkept("they are too large for half precision")
+        states[starts[rows[0]] : starts[rows[-1] + 1]] = said.half().cpu().numpy()
+
+    threads, cores = torch.get_num_threads(), len(os.sched_getaffinity(0))
+    pool = ThreadPoolExecutor(cores if device == "cpu" else 1)
+    embedding.encoder.to(device)
+    torch.set_num_threads(1)
+    try:
+        for done in pool.map(say, _batches(texts)):
+            del done
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
+        embedding.encoder.to("cpu")
+
+
+def _batches(texts: Sequence[np.ndarray]) -> Iterator[range]:
+    """Rows of about as many tokens together."""
+    start = 0
+    while start < len(texts):
+        count = max(1, _TOKENS // len(texts[start]))
+        yield range(start, min(start + count, len(texts)))
+        start += count
+
+
+def _log(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - the log

@@ -1,0 +1,239 @@
+"""What a frozen encoder says, kept: the same numbers, once computed, and never a stale one."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from bench import contextual, sources
+from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from bench.start import file_digest
+from bench.store import Store
+from bench.training import load, train
+from models.layers.memory import Memory
+from models.registry import create
+from models.text import TextModel
+
+ROOT = Path(__file__).parents[2]
+#: Half precision keeps 11 bits: of states around 1, and of logits behind them.
+TOLERANCE = 2e-3
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    folder = tmp_path_factory.mktemp("models") / "encoder"
+    BertModel(BertConfig(vocab_size=200, intermediate_size=32, **sizes)).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+
+
+def spec(encoder: str, **changes: object) -> RunSpec:
+    args = {"width": 16, "depth": 2, "hidden": 32, "pool": "mean", "encoder": encoder}
+    model = ModelSpec(name="gmlp-text", args=args)
+    recipe = Recipe(epochs=1, lr=3e-3)
+    return RunSpec(model=model, data=DataSpec(name="entailment"), recipe=recipe, **changes)
+
+
+def made(encoder: str) -> tuple[TextModel, object]:
+    """A model whose spatial matrices are not near zero, and its data."""
+    of = spec(encoder)
+    data = load(of)
+    torch.manual_seed(0)
+    model = create("gmlp-text", **data.facts(), **of.model.args)
+    assert isinstance(model, TextModel)
+    with torch.no_grad():
+        for weight in model.body.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return model.eval(), data
+
+
+def states(folder: Path) -> Path:
+    (found,) = folder.glob("cache/data/entailment-states-*-*/states.npy")
+    return found
+
+
+def said(model: TextModel) -> list[int]:
+    """How often the encoder is asked, from now on."""
+    asked: list[int] = []
+    model.embedding.encoder.register_forward_hook(lambda *_: asked.append(1))
+    return asked
+
+
+def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(encoder: str, capsys) -> None:
+    model, data = made(encoder)
+    before = sum(p.numel() for p in model.parameters()), model.state_dict().keys()
+    contextual.remember(model, data, "cpu")
+    assert (sum(p.numel() for p in model.parameters()), model.state_dict().keys()) == before
+    assert "the encoder's states of 7,800 texts take 5.5 MB in" in capsys.readouterr().out
+    memory, asked, batches = model.embedding.memory, said(model), 0
+    for loader in (data.train_dataloader(), data.val_dataloader(), *data.test_dataloader()):
+        for batch in loader:
+            model.embedding.memory = memory
+            with torch.no_grad():
+                kept = model(*batch.inputs)
+                assert len(asked) == batches
+                model.embedding.memory = None
+                torch.testing.assert_close(
+                    kept, model(*batch.inputs), rtol=TOLERANCE, atol=TOLERANCE
+                )
+            batches += 1
+    assert batches > 50
+
+
+def test_a_text_that_is_not_known_is_read(encoder: str) -> None:
+    model, data = made(encoder)
+    tokens, mask, segments = next(iter(data.val_dataloader())).inputs
+    other = tokens.clone()
+    other[3, 2] = tokens[3, 2] % 40 + 10
+    assert not torch.equal(other, tokens)
+    without = model(other, mask, segments), model(tokens, mask, 1 - segments)
+    contextual.remember(model, data, "cpu")
+    asked = said(model)
+    assert torch.equal(model(other, mask, segments), without[0])
+    assert torch.equal(model(tokens, mask, 1 - segments), without[1])  # the parts count too
+    assert len(asked) == 2
+
+
+def test_equal_hashes_give_no_text_another_s_states() -> None:
+    signs = torch.tensor([4, 6, 8, 4, 10, 12], dtype=torch.int32)
+    memory = Memory(signs, torch.tensor([0, 3, 6]), torch.arange(12.0).view(6, 2).half())
+    one, seen = torch.tensor([[4, 10, 12]]), torch.ones(1, 3, dtype=torch.bool)
+    assert memory.find(one, seen).tolist() == [[[6, 7], [8, 9], [10, 11]]]
+    memory._hashes[:] = memory._hashes[memory._texts == 1]  # as if they collided
+    assert memory.find(torch.tensor([[4, 6, 12]]), seen) is None
+    assert memory.find(one, torch.tensor([[True, True, False]])) is None
+
+
+def test_an_encoder_that_is_trained_is_asked(encoder: str) -> None:
+    model, data = made(encoder)
+    contextual.remember(model, data, "cpu")
+    inputs, asked = next(iter(data.val_dataloader())).inputs, said(model)
+    model(*inputs)
+    assert not asked
+    model.embedding.encoder.requires_grad_(True)
+    model(*inputs)
+    model.embedding.encoder.requires_grad_(False).train()
+    model(*inputs)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("harm", ["a bit", "cut", "facts", "gone"])
+def test_what_is_damaged_is_made_anew(harm: str, encoder: str, tmp_path: Path) -> None:
+    model, data = made(encoder)
+    contextual.remember(model, data, "cpu")
+    path = states(tmp_path)
+    whole = path.read_bytes()
+    if harm == "a bit":
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    elif harm == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif harm == "facts":
+        (path.parent / "facts.json").write_text("{")
+    else:
+        path.unlink()
+    (path.parent.parent / f".{path.parent.name[:-13]}-killed").mkdir()  # by a killed process
+    asked = said(model)
+    contextual.remember(model, data, "cpu")
+    assert asked
+    assert states(tmp_path).read_bytes() == whole
+    assert not list(path.parent.parent.glob(".*"))
+    asked.clear()
+    contextual.remember(model, data, "cpu")
+    assert not asked
+
+
+def test_the_number_of_cores_changes_no_bit(encoder: str, tmp_path: Path, monkeypatch) -> None:
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=cores: set(range(n)))
+        model, data = made(encoder)
+        contextual.remember(model, data, "cpu")
+        found.append(states(tmp_path).read_bytes())
+        shutil.rmtree(tmp_path / "cache")
+    assert found[0] == found[1]
+
+
+def test_another_encoder_or_another_data_set_has_a_file_of_its_own(
+    encoder: str, tmp_path: Path
+) -> None:
+    model, data = made(encoder)
+    contextual.remember(model, data, "cpu")
+    with torch.no_grad():
+        next(model.embedding.encoder.parameters())[0, 0] += 1
+    contextual.remember(model, data, "cpu")
+    assert len(list(tmp_path.glob("cache/data/entailment-states-*-*"))) == 2
+
+
+def test_what_is_too_large_is_computed_and_said(encoder: str, monkeypatch, capsys) -> None:
+    model, data = made(encoder)
+    for free, most, says in ((10**6, 2**40, "half the room"), (10**12, 10**5, "100.0 kB are the")):
+        monkeypatch.setattr(contextual, "MOST_BYTES", most)
+        usage = shutil._ntuple_diskusage(10**12, 0, free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, usage=usage: usage)
+        contextual.remember(model, data, "cpu")
+        assert model.embedding.memory is None
+        line = capsys.readouterr().out
+        assert "are computed in every epoch, since they would take " in line
+        assert says in line
+        assert line.count("\n") == 1
+
+
+def test_a_run_counts_and_scores_as_without(encoder: str, monkeypatch) -> None:
+    def run() -> tuple[int, int, float]:
+        outcome = train(spec(encoder, seed=1), device="cpu", tell=lambda _: None)
+        return outcome.parameters, outcome.trainable_parameters, outcome.metrics["loss"]
+
+    kept = run()
+    monkeypatch.setattr(contextual, "MOST_BYTES", 0)
+    computed = run()
+    assert kept[:2] == computed[:2]
+    assert kept[2] == pytest.approx(computed[2], rel=0.02)
+
+
+def test_what_keeps_the_states_is_among_the_sources_of_such_a_run(encoder: str) -> None:
+    assert "bench/contextual.py" in sources.of_run(spec(encoder))
+    plain = spec(encoder).model_copy(update={"model": ModelSpec(name="gmlp-text")})
+    assert "bench/contextual.py" not in sources.of_run(plain)
+
+
+PAGE = """\
+title: On frozen embeddings
+question: Which?
+data: [entailment]
+entries:
+  Split: {{model: gmlp-text, args: {{encoder: "{encoder}"}}}}
+  Toeplitz: {{model: gmlp-text, args: {{encoder: "{encoder}", matrix: toeplitz}}}}
+args: {{width: 16, depth: 1, hidden: 32}}
+recipe: {{epochs: 1, lr: 3e-3}}
+seeds: 1
+scales: {{smoke: {{}}}}
+"""
+
+
+def test_runs_at_once_share_the_states_and_record_whose_they_are(
+    encoder: str, tmp_path: Path
+) -> None:
+    (tmp_path / "page.yaml").write_text(PAGE.format(encoder=encoder), encoding="utf-8")
+    command = [sys.executable, "-m", "bench", "run", "page.yaml", "--jobs", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    states(tmp_path)  # one folder alone
+    digest = file_digest(Path(encoder) / "model.safetensors")
+    for attempt in Store(tmp_path / "bench-store").scan().values():
+        assert attempt.record is not None
+        assert attempt.record.checkpoints == {encoder: digest}
+        assert "the encoder's states of 7,800 texts" in (attempt.folder / "log.txt").read_text()
