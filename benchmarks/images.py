@@ -104,6 +104,7 @@ def passes(rounds: int) -> None:
     mine, other = context.Pipe()
     run = context.Process(target=_passes, args=(other, cores, rounds), daemon=False)
     run.start()
+    other.close()
     print(f"one pass over 500 photographs at 224 pixels, {cores} cores:")
     for name, took_s in mine.recv().items():
         print(f"  {name:<34} {statistics.median(took_s):.2f} s")
