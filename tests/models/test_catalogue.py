@@ -222,7 +222,8 @@ def test_models_with_arguments_are_counted_without_torch_here(tmp_path, monkeypa
     known = catalogue.entries()["mixer-s32"]
     wanted = [("mixer-s32", {}), ("mlp", {"depth": 0, "classes": 2}), ("vit", {"heads": 5})]
     same, small, wrong = catalogue.counts(wanted)
-    assert same == {"parameters": known.parameters, "flops": known.flops, "layers": 8}
+    counted = {"parameters": known.parameters, "flops": known.flops}
+    assert same == {**counted, "layers": 8, "tokens": 49}
     assert "error" in wrong or wrong["parameters"]
     assert small["parameters"] < known.parameters
     assert list(tmp_path.rglob("counts-*.json"))
