@@ -7,6 +7,9 @@ from reports.samples import Samples
 from reports.table import Figure, Request, Table
 from reports.text import slug
 
+#: Entries whose colours and markers can be told apart; of more than that the others are grey.
+FEW = 12
+
 
 def captions(request: Request, samples: Samples, everywhere: Table | None) -> list[Figure]:
     """What these runs can show: curves and sizes by data set, and all data sets at once."""
@@ -49,7 +52,15 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
         found += _searches(request, dataset, name, shown)
     if everywhere:
         found += _over_all(request, everywhere)
-    return found
+    if len(request.entries) <= FEW:
+        return found
+    few = f" The {FEW} best of {len(request.entries)} entries are told apart; the others are grey."
+    return [
+        figure.model_copy(update={"caption": figure.caption + few})
+        if figure.kind in ("curves", "size", "profile")
+        else figure
+        for figure in found
+    ]
 
 
 def _speeds(request: Request, name: str, dataset: str) -> Iterator[Figure]:

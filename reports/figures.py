@@ -19,6 +19,7 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatt
 
 from bench.record import Epoch
 from reports.across import critical_difference
+from reports.captions import FEW
 from reports.statistics import Floats
 from reports.table import Column, Figure, Report, Row, Run
 from reports.text import shorten, spread, thinned
@@ -31,6 +32,7 @@ PAPER = "#ffffff"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
 LINES = ("-", "--", "-.", ":", (0, (8, 2, 2, 2, 2, 2)), (0, (3, 1, 1, 1, 1, 1)))
 CURVE_POINTS = 100  # of a line; more would only make the files large
+GREY = "#8c959f"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STYLE: dict[Any, Any] = {
@@ -75,6 +77,32 @@ def look(number: int) -> dict[str, Any]:
         "marker": MARKERS[number % len(MARKERS)],
         "markerfacecolor": PAPER if hollow else colour,
     }
+
+
+def looks(report: Report, column: Column) -> list[tuple[Row, dict[str, Any], str | None]]:
+    """The measured rows with the look and the label of each: the best few, or all, have their own.
+
+    The others are grey and share one label.
+    """
+    rows = _measured(report)
+    place = report.tables[0].columns.index(column)
+    sign = -1 if column.higher_is_better else 1
+
+    def rank(row: Row) -> float:
+        value = row.cells[place].value
+        return math.inf if value is None else sign * value
+
+    best = {row.label for row in sorted(rows, key=rank)[:FEW]}
+    own: list[tuple[Row, dict[str, Any], str | None]] = []
+    others: list[tuple[Row, dict[str, Any], str | None]] = []
+    for number, row in enumerate(rows):
+        if row.label in best:
+            style = {**look(number), "linestyle": LINES[number % len(LINES)], "zorder": 3}
+            own.append((row, style, shorten(row.label, 28)))
+        else:
+            grey = {"color": GREY, "marker": None, "linestyle": "-", "zorder": 1}
+            others.append((row, grey, None if others else f"{len(rows) - FEW} others"))
+    return own + others
 
 
 Curves = dict[tuple[str, str], list[list[Epoch]]]
@@ -147,7 +175,7 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
     metric = column.metric or ""
     bands: list[Floats] = []
-    for place, row in enumerate(_measured(report)):
+    for place, (row, style, label) in enumerate(looks(report, column)):
         by_epoch = [
             {point.epoch: point.metrics[metric] for point in curve if metric in point.metrics}
             for curve in curves[column.dataset or "", row.label]
@@ -158,19 +186,20 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
         if not epochs:
             continue
         values = column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in by_epoch])
-        style = look(place)
+        own = style["color"] != GREY
         axes.plot(
             epochs,
             values.mean(axis=0),
-            label=shorten(row.label, 28),
-            linestyle=LINES[place % len(LINES)],
-            linewidth=1.8,
+            label=label,
+            linewidth=1.8 if own else 0.6,
             markersize=5,
             **style,
             # Few markers, and not at the same epochs, so that they don't hide each other.
             markevery=(place % 3 if len(epochs) > 6 else 0, max(1, len(epochs) // 6)),
         )
         bands.append(values[:, len(epochs) // 4 :])
+        if not own:
+            continue
         axes.fill_between(
             epochs,
             values.min(axis=0),
@@ -202,7 +231,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
     table = report.tables[0]
     place = table.columns.index(column)
     sizes = _parameters(report)
-    for number, row in enumerate(_measured(report)):
+    for row, style, label in looks(report, column):
         cell, size = row.cells[place], row.cells[sizes]
         if cell.value is None or size.value is None:
             continue
@@ -211,12 +240,11 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
             size.value,
             cell.value * column.scale,
             yerr=None if half is None else half * column.scale,
-            linestyle="none",
             capsize=3,
-            markersize=7,
-            elinewidth=1.2,
-            label=shorten(row.label, 28),
-            **look(number),
+            markersize=7 if style["marker"] else 3,
+            elinewidth=1.2 if style["marker"] else 0.6,
+            label=label,
+            **style | {"linestyle": "none", "marker": style["marker"] or "."},
         )
     _front(axes, report, column)
     _size_axis(axes, [row.cells[sizes].value for row in _measured(report)])
@@ -296,7 +324,7 @@ def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
 def _profile(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
     """Share of an entry's runs that are at least as good as a value, for every value."""
     metric = column.metric or ""
-    for place, row in enumerate(_measured(report)):
+    for place, (row, style, label) in enumerate(looks(report, column)):
         values = sorted(
             run.record.metrics[metric] * column.scale
             for run in runs
@@ -312,11 +340,11 @@ def _profile(axes: Axes, report: Report, runs: Sequence[Run], column: Column) ->
             values,
             share,
             where="pre" if column.higher_is_better else "post",
-            label=shorten(row.label, 28),
-            linestyle=LINES[place % len(LINES)],
+            label=label,
+            linewidth=1.5 if style["marker"] else 0.6,
             markersize=5,
             markevery=(place % 4, max(1, len(values) // 4)),
-            **look(place),
+            **style,
         )
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"test {_label(column)}")

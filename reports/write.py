@@ -9,6 +9,8 @@ from typing import Literal, get_args
 from reports.table import Report, Run
 
 Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "json"]
+#: The files of figures that each page needs; PNG is for trackers and slides, with all the rest.
+_DRAWN = {"md": {"svg"}, "html": {"svg"}, "tex": {"pdf"}}
 #: What a report has when nobody chooses; the schema is the same for every report.
 FORMATS: tuple[Format, ...] = ("md", "tex", "html", "csv", "parquet", "json")
 
@@ -18,15 +20,18 @@ def write(
 ) -> list[Path]:
     """Write report.md, .tex, .html, .csv, .parquet, .json and figures/; return the paths.
 
-    Figures are drawn when a page that shows them is asked for. report.json comes last: where it
+    Figures are drawn for the pages asked for that show them. report.json comes last: where it
     holds the right `inputs`, the other files asked for with it are there too.
     """
     written = []
     drawings: dict[str, str] = {}
-    if report.figures and {"md", "tex", "html"} & set(formats):
+    kinds = set().union(*(_DRAWN.get(name, set()) for name in formats))
+    if report.figures and kinds:
         from reports import figures
 
-        for path, content in figures.files(report, runs):
+        if _DRAWN.keys() <= set(formats):
+            kinds.add("png")
+        for path, content in figures.files(report, runs, sorted(kinds)):
             written.append(_place(folder / "figures" / path, content))
             if path.endswith(".svg"):
                 drawings[path.removesuffix(".svg")] = content.decode()

@@ -154,6 +154,28 @@ def test_the_front_leads_through_what_no_smaller_entry_beats(make, monkeypatch):
     assert front.get_xydata().tolist() == [[10, 80], [30, 90]]
 
 
+def test_of_many_entries_the_best_are_told_apart_and_the_others_are_grey(make, monkeypatch):
+    request, runs = make.study({f"m{n:02}": [0.5 + n / 100, 0.51 + n / 100] for n in range(20)})
+    report = build(request, runs)
+    drawn = []
+    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
+    list(figures.files(report, runs, kinds=["svg"]))
+    for canvas in drawn:
+        shown = [text.get_text() for text in canvas.legends[0].get_texts()]
+        best = [f"m{n:02}" for n in range(8, 20)]
+        assert [name for name in shown if name != "Pareto front"] == [*best, "8 others"]
+    assert len(drawn[0].axes[0].lines) == 20
+    assert all(figure.caption.endswith("12 best of 20 entries are told apart; the others are grey.")
+               for figure in report.figures)  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "kinds"), [("md", {".svg"}), ("tex", {".pdf"}), ("csv", set())])
+def test_a_page_alone_has_the_figures_that_it_shows(quickstart, tmp_path, page, kinds):
+    request, runs = quickstart(2)
+    paths = write.write(build(request, runs), runs, tmp_path, [page])
+    assert {path.suffix for path in paths if path.parent.name == "figures"} == kinds
+
+
 def test_all_files_are_written_and_the_report_can_be_read_back(quickstart, tmp_path):
     request, runs = quickstart(2)
     report = build(request, runs)
