@@ -12,6 +12,7 @@ import numpy as np
 
 from reports import samples, statistics
 from reports.notes import Notes
+from reports.ranks import midranks
 from reports.statistics import Floats
 from reports.table import Cell, Column, Request, Row, Table
 
@@ -128,10 +129,8 @@ def interval(scores: Sequence[Floats], resamples: int = RESAMPLES) -> tuple[floa
 
 def mean_ranks(scores: Sequence[Sequence[Floats]], sign: int = 1) -> list[float]:
     """Each entry's rank by its mean on a data set, averaged over data sets; the best is 1."""
-    from scipy.stats import rankdata
-
     means = np.array([[math.fsum(values) / len(values) for values in one] for one in scores])
-    return [float(rank) for rank in rankdata(-sign * means, axis=0).mean(axis=1)]
+    return [float(rank) for rank in midranks(-sign * means.T).mean(axis=0)]
 
 
 def win_rates(scores: Sequence[Sequence[Floats]], sign: int = 1) -> list[float]:
@@ -140,12 +139,10 @@ def win_rates(scores: Sequence[Sequence[Floats]], sign: int = 1) -> list[float]:
     For one data set this is Mann and Whitney's U over the number of pairs: from the ranks of all
     runs together, less those among the entry's own.
     """
-    from scipy.stats import rankdata
-
     wins = np.zeros(len(scores))
     for runs in zip(*scores, strict=True):
         sizes = np.array([len(values) for values in runs])
-        ranks = rankdata(sign * np.concatenate(runs))
+        ranks = midranks(sign * np.concatenate(runs))
         owner = np.repeat(np.arange(len(runs)), sizes)
         sums = np.bincount(owner, weights=ranks)
         wins += (sums - sizes * (sizes + 1) / 2) / (sizes * (sizes.sum() - sizes))

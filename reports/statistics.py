@@ -12,6 +12,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from reports.ranks import signed_ranks
+
 ALPHA = 0.05
 EXACT_SEEDS = 12  # up to 2¹¹ sign patterns a pair of entries; beyond it Wilcoxon's ranks
 MOST_SEEDS = 1_000  # nobody trains more
@@ -85,19 +87,11 @@ def paired_test(differences: Floats) -> tuple[str, Floats]:
     """Name of the paired test for n seeds and its two-sided p for each row of differences."""
     if differences.shape[1] <= EXACT_SEEDS:
         return "exact sign-flip", sign_flip(differences)
-    from scipy.stats import rankdata, wilcoxon
-
-    # All-zero rows have no ranks to sum: scipy divides by zero there, and we know the answer.
-    p = np.ones(len(differences))
-    alive = np.any(differences != 0, axis=1)
-    if alive.any():
-        # Without the last bits, equal counts over the test set are the tied ranks that they are.
-        rounded = np.round(differences[alive], 12)
-        signed_ranks = np.sign(rounded) * rankdata(np.abs(rounded), axis=1)
-        # The ranks may lean one way and the mean the other: then there is nothing to claim.
-        agree = signed_ranks.sum(axis=1) * rounded.sum(axis=1) > 0
-        p[alive] = np.where(agree, wilcoxon(rounded, axis=1).pvalue, 1.0)
-    return "Wilcoxon signed-rank", p
+    # Without the last bits, equal counts over the test set are the tied ranks that they are.
+    rounded = np.round(differences, 12)
+    total, p = signed_ranks(rounded)
+    # The ranks may lean one way and the mean the other: then there is nothing to claim.
+    return "Wilcoxon signed-rank", np.where(total * rounded.sum(axis=1) > 0, p, 1.0)
 
 
 def holm(p: Floats) -> Floats:
