@@ -1,10 +1,11 @@
 """Cost against depth, sequence length and resolution: fitted exponents beside what is claimed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from bench.measure.record import Measurement, Session
+from bench.measure.record import Contender, Counts, Measurement, Session
 from reports import timing
 from reports.table import Cell, Column, Entry, Note, Request, Row, Table
 from reports.text import joined
@@ -53,12 +54,17 @@ class Curve:
     @property
     def claim(self) -> int | None:
         """The exponent that the documents give, where they do."""
-        in_s = CLAIMED_IN_S.get(self.family)
-        if self.of == "S" or self.name == "length":
-            return in_s
-        if self.name == "image_size":
-            return None if in_s is None else 2 * in_s  # S = (H / P)²
-        return CLAIMED_IN_DEPTH if self.name == "depth" else None
+        return claimed(self.family, self.name)
+
+
+def claimed(family: str, name: str) -> int | None:
+    """The exponent that the documents give for a family's cost in S or an argument, if they do."""
+    in_s = CLAIMED_IN_S.get(family)
+    if name in ("S", "length"):
+        return in_s
+    if name == "image_size":
+        return None if in_s is None else 2 * in_s  # S = (H / P)²
+    return CLAIMED_IN_DEPTH if name == "depth" else None
 
 
 def curves(session: Session) -> list[Curve]:
@@ -141,33 +147,66 @@ def of_counts(request: Request) -> Table | None:
             name = f"{entry.model} {entry.args or ''}".strip()
             groups.setdefault(name, {})[counts.tokens] = counts.flops
             of[name] = entry
+    return _counted(
+        [
+            (of[name].group or name, "S", claimed(of[name].family, "S"), flops)
+            for name, flops in groups.items()
+        ]
+    )
+
+
+def of_sizes(name: str, counted: Sequence[tuple[Contender, Counts]]) -> Table | None:
+    """Exponents of FLOPs in an argument that was varied, and in S where that moved with it."""
+    grown: dict[tuple[str, str, str], dict[int, int]] = {}
+    for contender, counts in counted:
+        label = contender.label.rpartition(f", {name} ")[0]
+        sizes = {name: int(contender.args[name] or 0)}
+        if name != "length" and counts.tokens:
+            sizes["S"] = counts.tokens
+        for axis, size in sizes.items():
+            grown.setdefault((axis, label, contender.family), {})[size] = counts.flops
+    # Where only the depth was varied, S stood still.
+    return _counted(
+        [
+            (label, axis, claimed(family, axis), flops)
+            for (axis, label, family), flops in sorted(grown.items())
+            if len(flops) > 1
+        ]
+    )
+
+
+def _counted(curves: Sequence[tuple[str, str, int | None, Mapping[int, int]]]) -> Table | None:
+    """A row for each label, axis, claim and FLOPs by size; None where none has three sizes."""
     rows = []
-    for name, flops in groups.items():
+    for label, axis, claim, flops in curves:
         x = sorted(flops)
-        y = [flops[length] for length in x]
-        claim = CLAIMED_IN_S.get(of[name].family)
+        y = [flops[size] for size in x]
         if len(x) < 3:
             continue
-        rows.append(
-            Row(
-                label=of[name].group or name,
-                cells=[
-                    _cell(timing.exponent(x, y)),
-                    _cell(timing.exponent(x[-3:], y[-3:])),
-                    Cell(value=timing.degree(x, y)),
-                    Cell(value=claim),
-                ],
-            )
-        )
+        cells = [
+            _cell(timing.exponent(x, y)),
+            _cell(timing.exponent(x[-3:], y[-3:])),
+            Cell(value=timing.degree(x, y)),
+            Cell(value=claim),
+        ]
+        rows.append(Row(label=label, group=axis.replace("_", " "), cells=cells))
     if not rows:
         return None
+    axes = list(dict.fromkeys(row.group for row in rows))
+    if len(axes) == 1:
+        rows = [row.model_copy(update={"group": ""}) for row in rows]
+    in_s = Note(
+        text="The maps of the channels are linear in S, so that the exponent over real"
+        " lengths lies between one and the degree, and nears it as S grows."
+    )
     return Table(
         id="scaling",
-        title="Growth with S",
+        title=f"Growth with {joined(axes)}",
         caption=(
-            "Exponent k of FLOPs = c Sᵏ by least squares of the logarithms, ± half the 95 %"
+            f"Exponent k of FLOPs = c {axes[0] if len(axes) == 1 else 'x'}ᵏ by least squares of the"
+            " logarithms, ± half the 95 %"
             " t-interval of the slope: no curve is a pure power. Degree: of the polynomial that"
-            " the exact counts are. Claimed: by the documents, of the mixing of the patches."
+            " the exact counts are. Claimed: by the documents, of the mixing alone."
         ),
         columns=[
             Column(id="flops", title="FLOPs", unit="exponent", kind="interval"),
@@ -176,12 +215,7 @@ def of_counts(request: Request) -> Table | None:
             Column(id="claim", title="Claimed", unit="exponent", kind="number", decimals=0),
         ],
         rows=rows,
-        notes=[
-            Note(
-                text="The maps of the channels are linear in S, so that the exponent over real"
-                " lengths lies between one and the degree, and nears it as S grows."
-            )
-        ],
+        notes=[in_s] if {"S", "length"} & {*axes} else [],
     )
 
 

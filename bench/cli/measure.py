@@ -68,7 +68,7 @@ def measure_command(
     if store.exists() and not store.is_dir():
         raise UserError(f"the store {store} is no folder")
     if mode == "count":
-        _print(output, None, _counted(models or [], settings or []))
+        _print(output, None, _counted(models or [], settings or [], vary))
         return 0
     if not models:
         raise UserError("name at least one model; bench list models shows them")
@@ -186,19 +186,23 @@ def _asked(
     return asked, vary.partition("=")[0] if vary else ""
 
 
-def _counted(names: list[str], settings: list[str]) -> "list[Table]":
+def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[Table]":
     """The counts of these models, or of all, without allocating a weight."""
     import models.catalogue
     from bench.measure import counting
     from models.errors import ModelError
-    from reports import measured
+    from reports import measured, scaling
 
-    contenders = _contenders(names or list(models.catalogue.entries()), settings, None)
+    if vary and not names:
+        raise UserError("--vary: name the models that it is an argument of")
+    contenders = _contenders(names or list(models.catalogue.entries()), settings, vary)
     try:
-        found = {c.label: counting.count(c.model, c.args) for c in contenders}
+        found = [(c, counting.count(c.model, c.args)) for c in contenders]
     except (ModelError, NotImplementedError) as error:
         raise UserError(f"{error}") from None
-    return [measured.count_table(found)]
+    table = measured.count_table({contender.label: counts for contender, counts in found})
+    growth = scaling.of_sizes(vary.partition("=")[0], found) if vary else None
+    return [table, *([growth] if growth else [])]
 
 
 def _tables(session: "Session") -> "list[Table]":

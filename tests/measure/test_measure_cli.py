@@ -54,6 +54,26 @@ def test_counts_are_printed_exactly(capsys) -> None:
     assert values == {"lenet": 81_194, "mixer-s16": 18_528_264}
 
 
+def test_counts_of_sizes_give_the_exponents_in_them_and_in_s(capsys) -> None:
+    words = ["mixer", "vit", "--vary", "image_size=64,128,224,320", "--mode", "count"]
+    assert run(["measure", *words, "--format", "json"]) == 0
+    counts, growth = json.loads(capsys.readouterr().out)
+    assert len(counts["rows"]) == 8
+    columns = [column["id"] for column in growth["columns"]]
+    found = {
+        (row["group"], row["label"]): dict(zip(columns, row["cells"], strict=True))
+        for row in growth["rows"]
+    }
+    assert found["S", "mixer"]["flops"]["value"] == pytest.approx(1, abs=0.01)
+    assert found["S", "mixer"]["degree"]["value"] == found["S", "mixer"]["claim"]["value"] == 1
+    assert found["S", "vit"]["degree"]["value"] == found["S", "vit"]["claim"]["value"] == 2
+    # At most 400 patches: the maps of the channels are most of it.
+    assert 1 < found["S", "vit"]["flops"]["value"] < 1.2
+    assert found["image size", "mixer"]["claim"]["value"] == 2
+    assert run(["measure", "--vary", "image_size=64,128", "--mode", "count"]) == 2
+    assert "name the models" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_counting_all_models_allocates_nothing_and_takes_seconds() -> None:
     """The largest has 16 billion parameters: 64 GB, if it were made."""
