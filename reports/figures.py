@@ -388,10 +388,13 @@ def plain_ticks(axes: Axes) -> None:
     """Plain numbers at the ticks of logarithmic axes."""
     for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
         if scale == "log":
-            axis.set_major_formatter("{x:g}")
             low, high = axis.get_view_interval()
-            # Less than a decade has one major tick at most.
-            axis.set_minor_formatter("{x:g}" if high < 10 * low else NullFormatter())
+            # Less than two decades have few major ticks, and minor ones run into each other.
+            if getattr(axis.get_transform(), "base", 10) == 10 and high < 100 * low:
+                few = high < 4 * low
+                axis.set_major_locator(MaxNLocator(4) if few else LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(NullFormatter())
 
 
 def legend(axes: Axes) -> None:
