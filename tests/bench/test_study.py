@@ -76,6 +76,11 @@ MISTAKES = [
     ("title: t", "titel: t", r":1: unknown key 'titel'; did you mean 'title'\?"),
     ("title: t\n", "", ":1: the key 'title' is missing"),
     ("title: t", "name: t", ":1: the page's file name is its name"),
+    (
+        "title: t",
+        "title: t\nmeasure: {data: [digit]}",
+        r":2: digit is not in the study; did you mean 'digits'\?",
+    ),
     ("[digits]", "[digit]", r":3: unknown data set 'digit'; did you mean 'digits'\?"),
     ("[digits]", "[]", ":3: data: .*at least 1 item"),
     ("model: mlp", "model: mpl", ":5: there is no model 'mpl'.*mlp"),

@@ -215,6 +215,8 @@ def test_a_page_asks_for_each_model_on_each_of_its_inputs(page):
         ("C", "entailment"): "C, entailment",
     }
     assert found["A", "digits"].args["image_size"] == 8
+    alone = study.measure.model_copy(update={"data": ["entailment"]})
+    assert [c.label for c, _ in asked(study.runs(), alone, "cpu")] == ["C"]
     settings = {setting for _, setting in asked(study.runs(), study.measure, "cpu")}
     assert settings == {Setting(mode="infer", batch_size=8)}
 
