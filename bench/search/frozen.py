@@ -27,7 +27,7 @@ def _page(study: "Study", dataset: str, over: list[Ledger]) -> str:
     page = study.model_dump(
         mode="json",
         exclude_defaults=True,
-        exclude={"name", "scale", "search", "entries", "data", "averages", "published"},
+        exclude={"name", "scale", "command", "search", "entries", "data", "averages", "published"},
     )
     spec = dict(zip(study.datasets(), study.data, strict=True))[dataset]
     page["data"] = [spec.model_dump(mode="json", exclude_defaults=True)]
