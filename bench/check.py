@@ -109,6 +109,12 @@ def _tuning(plan: Plan) -> Iterator[str]:
             yield f"{ledger.entry} on {dataset} had {tried}; others had more trials"
 
 
+def _choices(plan: Plan) -> Iterator[str]:
+    for ledger in plan.searches:
+        if ledger.outdated:
+            yield f"{ledger.entry} on {ledger.dataset}: {ledger.said_of_changes}"
+
+
 def _counts(plan: Plan) -> Iterator[str]:
     for planned, record in _records(plan):
         if record.status == "done" and record.data and record.scored != record.data.test:
@@ -207,6 +213,7 @@ RULES = (
     Rule("seeds", 1, "every entry has the same seeds, each once", _seeds),
     Rule("budgets", 1, "every entry on a data set had the same budget", _budgets),
     Rule("tuning", 2, "every entry on a data set had, and spent, the same tuning budget", _tuning),
+    Rule("choices", 1, "every search was done with the code of today", _choices),
     Rule("counts", 1, "every test example was scored exactly once", _counts),
     Rule("fingerprints", 1, "all entries saw the same data", _fingerprints),
     Rule("hardware", 1, "one hardware and one environment for all that is ranked", _hardware),

@@ -249,11 +249,11 @@ class Executor:
 
     def _settle(self, planned: PlannedRun, number: int, record: Record) -> None:
         """Try a lost run again, if it was not too often; any other record is final."""
-        lost = record.failure is not None and record.failure.kind == "infrastructure"
-        if lost and self._losses[planned.key] < self.retries and not self.stopping:
+        folder = self.store.folder(planned.key, number)
+        attempt = Attempt(planned.key, number, folder, "recorded", record)
+        losses = planned.losses + self._losses[planned.key]
+        if attempt.lost and losses < self.retries and not self.stopping:
             self._losses[planned.key] += 1
-            folder = self.store.folder(planned.key, number)
-            attempt = Attempt(planned.key, number, folder, "recorded", record)
             self._again.append(replace(planned, attempt=attempt, state="missing"))
             for listener in self.listeners:
                 listener.lost(planned, record)

@@ -1,6 +1,6 @@
 """Order: what the parent asks of a worker. Importable without torch, since the parent makes it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -66,11 +66,14 @@ def read(path: Path) -> Order:
     return _ADAPTER.validate_json(path.read_bytes())
 
 
-def carry_out(order: Order) -> None:
-    """What a fork of the server, which has imported the worker already, is started with."""
+def carry_out(order: Order, nudge: Callable[[], None] = lambda: None) -> None:
+    """What a fork of the server, which has imported the worker already, is started with.
+
+    `nudge` is called whenever the run has left something to read.
+    """
     from bench import worker
 
-    worker.main(order)
+    worker.main(order, nudge=nudge)
 
 
 def unfit(recipe: Recipe, *, device: str, devices: int, strategy: Strategy) -> str | None:

@@ -32,6 +32,7 @@ class PlannedRun:
     sources: Mapping[str, str]
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt to start from, where it isn't the store's newest
+    losses: int = 0  # of earlier attempts, where they count
 
     @property
     def key(self) -> str:
@@ -41,8 +42,7 @@ class PlannedRun:
     @property
     def lost(self) -> bool:
         """Whether its newest attempt failed for no reason of the run's own."""
-        record = self.attempt.record if self.attempt else None
-        return bool(record and record.failure and record.failure.kind == "infrastructure")
+        return self.attempt is not None and self.attempt.lost
 
     @property
     def next_attempt(self) -> int:

@@ -69,6 +69,12 @@ class Attempt:
     problem: str = ""
     kept: bool = False  # its final weights are there
 
+    @property
+    def lost(self) -> bool:
+        """Whether it failed for no reason of the run's own."""
+        failure = self.record.failure if self.record else None
+        return failure is not None and failure.kind == "infrastructure"
+
 
 @dataclass
 class Store:
@@ -101,6 +107,11 @@ class Store:
             if wanted is None or key in wanted:
                 newest[key] = max(number, newest.get(key, 0))
         return {key: self.read(key, number) for key, number in newest.items()}
+
+    def newest(self, key: str) -> Attempt | None:
+        """Read the newest attempt at one run, without listing all runs."""
+        number = self.latest(key, 0)
+        return self.read(key, number) if number else None
 
     def earlier(self, newest: Attempt) -> list[Attempt]:
         """Read the attempts before the newest one of a run, oldest first."""

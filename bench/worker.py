@@ -40,7 +40,7 @@ from data.errors import DataError
 from models import registry
 
 
-def main(order: Order, rank: Rank | None = None) -> None:
+def main(order: Order, rank: Rank | None = None, nudge: Callable[[], None] = lambda: None) -> None:
     """Run one spec from claim to record; never raises for what goes wrong inside the run.
 
     Without a `rank` this process is the whole run, on this host, and starts the other ranks of an
@@ -64,7 +64,7 @@ def main(order: Order, rank: Rank | None = None) -> None:
         if rank is not None and not rank.first:
             _follow(order, rank, device, interrupt)
         else:
-            _lead(order, rank, device, interrupt, *started)
+            _lead(order, rank, device, interrupt, nudge, *started)
     except Stopped:
         sys.exit(STOPPED)
     except Taken:
@@ -153,7 +153,13 @@ class _Run:
 
 
 def _lead(
-    order: Order, rank: Rank | None, device: str, interrupt: Interrupt, clock: float, started: str
+    order: Order,
+    rank: Rank | None,
+    device: str,
+    interrupt: Interrupt,
+    nudge: Callable[[], None],
+    clock: float,
+    started: str,
 ) -> None:
     """Be the first rank, or the only one: claim the attempt, train, write the record."""
     store = Store(order.store)
@@ -176,7 +182,7 @@ def _lead(
             rank = Rank(world=order.devices)
             siblings = Siblings(partial(main, order)) if rank.world > 1 else None
         try:
-            outcome, peak_bytes = _train(order, rank, device, control, folder, siblings, run)
+            outcome, peak_bytes = _train(order, rank, device, control, folder, siblings, run, nudge)
         except Stopped:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the record's failure
@@ -220,6 +226,7 @@ def _train(
     folder: Path,
     siblings: Siblings | None = None,
     run: "_Run | None" = None,
+    nudge: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, int]:
     """Train together with the other ranks; the outcome, and the most memory that a rank took."""
     _reset_peak_memory()
@@ -234,7 +241,7 @@ def _train(
         if not rank.first:
             send_output(folder / log_name(rank.index))
             faulthandler.enable()
-        with _curve(folder, rank) as tell:
+        with _curve(folder, rank, nudge) as tell:
             outcome = train(
                 order.spec,
                 device=device,
@@ -267,7 +274,9 @@ def _show(store: Store, data: DataModule) -> None:
 
 
 @contextmanager
-def _curve(folder: Path, rank: Rank) -> Iterator[Callable[[Epoch], None]]:
+def _curve(
+    folder: Path, rank: Rank, nudge: Callable[[], None]
+) -> Iterator[Callable[[Epoch], None]]:
     """What tells of an epoch, on the first rank alone."""
     if not rank.first:
         yield lambda _: None
@@ -277,6 +286,7 @@ def _curve(folder: Path, rank: Rank) -> Iterator[Callable[[Epoch], None]]:
         def tell(epoch: Epoch) -> None:
             stream.write(epoch.model_dump_json() + "\n")
             stream.flush()
+            nudge()
 
         yield tell
 

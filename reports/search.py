@@ -88,6 +88,12 @@ def findings(request: Request) -> list[str]:
         for ledger in request.searches
         if ledger.closed and ledger.best is None
     ]
+    found += [
+        f"Found with other code: {ledger.entry} on {ledger.dataset}, {ledger.said_of_changes}. "
+        "What was chosen stays chosen; another search.seed searches again."
+        for ledger in request.searches
+        if ledger.outdated
+    ]
     edges = [edge for ledger in request.searches for edge in _edges(ledger)]
     if edges:
         found.append(

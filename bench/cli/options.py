@@ -116,7 +116,8 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
     from bench import plan, sources
     from bench.search import ledger
 
-    searches = [book.ledger() for book in ledger.books(study.cells(), store.root)]
+    books = ledger.books(study.cells(), store.root)
+    searches = [book.ledger(sources.of_run(book.cell.base)) for book in books]
     runs, before = study.runs(ledger.chosen(searches)), study.before()
     attempts = store.scan(run.key for run in (*before, *runs))
     return plan.make(study, runs, attempts, sources.of_run, searches, before)

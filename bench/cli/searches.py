@@ -34,6 +34,10 @@ def show(console: "Console", plan: "Plan") -> None:
 
 def state(ledger: "Ledger") -> str:
     """Where a search stands, in words."""
+    return "; ".join(filter(None, [_reached(ledger), ledger.said_of_changes]))
+
+
+def _reached(ledger: "Ledger") -> str:
     if ledger.closed:
         if ledger.best is None:
             return "over: no trial has a value, so nothing can be run"
@@ -61,6 +65,7 @@ def rows(plan: "Plan") -> list[dict[str, Any]]:
             "retried": sum(trial.retries > 0 for trial in ledger.trials),
             "running": ledger.running,
             "interrupted": ledger.interrupted,
+            "outdated": ledger.outdated,
             "device_h": ledger.device_h,
             "chosen": ledger.chosen,
         }

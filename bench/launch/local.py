@@ -7,9 +7,11 @@ run is over as soon as its process says so, not when its memory has been given b
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
+from select import select
 from typing import TYPE_CHECKING
 
 from bench.launch import devices
@@ -20,7 +22,7 @@ from bench.process import oom_kills
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    Pipe = Connection[Order, int]
+    Pipe = Connection[Order, int | None]
 
 _POLL_S = 0.2
 
@@ -61,12 +63,12 @@ class LocalJob:
         self.process.join()
 
     def _ended_with(self) -> int | None:
-        """What it said last, or else what became of it."""
-        if self._code is None and self.pipe.poll():
-            try:
+        """What it said last, or else what became of it; a nudge says nothing of that."""
+        try:
+            while self._code is None and self.pipe.poll():
                 self._code = self.pipe.recv()
-            except (EOFError, OSError):
-                self.process.join()
+        except (EOFError, OSError):
+            self.process.join()
         return self.process.exitcode if self._code is None else self._code
 
 
@@ -96,7 +98,7 @@ class Local:
         return job
 
     def wait(self, jobs: Iterable[Job]) -> None:
-        """Wait until a process is done, or for a moment."""
+        """Wait until a process has something to tell, or for a moment."""
         local = [job for job in jobs if isinstance(job, LocalJob)]
         if local and self._spare is None:
             self._spare = self._fork()
@@ -118,7 +120,7 @@ class Local:
         return LocalJob(process, ours)
 
 
-def serve(pipe: "Connection[int, Order]") -> None:
+def serve(pipe: "Connection[int | None, Order]") -> None:
     """What a process does: wait for its order, carry it out, and say with which code it ends."""
     # Ctrl-C is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -128,8 +130,16 @@ def serve(pipe: "Connection[int, Order]") -> None:
         os._exit(0)
     code = 0
     try:
-        carry_out(order)
+        # Of a trial alone somebody waits for every epoch, to decide whether it goes on.
+        carry_out(order, lambda: None if order.spec.tested else _nudge(pipe))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     pipe.send(code)
     raise SystemExit(code)
+
+
+def _nudge(pipe: "Connection[int | None, Order]") -> None:
+    """Wake the parent, unless it has not read the last ones: a run waits for nobody."""
+    with suppress(OSError):
+        if select([], [pipe], [], 0)[1]:
+            pipe.send(None)

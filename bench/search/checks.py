@@ -28,10 +28,11 @@ def space_of(search: Search, entry: "Entry", recipe: Recipe, read: list[DataSet]
     for name, parameter in space.parameters.items():
         if dataset := _useless(name, parameter, recipe, read):
             raise BadSpace(name, f"nothing is done with {name} on {dataset}")
-        if name.startswith(ARGS) and entry.start:
+        # An argument with a fraction, as dropout, is no size.
+        sized = name.startswith(ARGS) and known[name.removeprefix(ARGS)].kind != "float"
+        if sized and (origin := _origin(entry)):
             raise BadSpace(
-                name,
-                f"each trial would need a stage {entry.start} of its own",
+                name, f"{name} is fixed by the weights of {origin}, which it starts from"
             )
     if search.sampler == "grid":
         _check_grid(search, space)
@@ -75,6 +76,11 @@ def _place(key: str, label: str, entry: "Entry", search: Search, where: Where) -
         if name in search.space:
             return where(("search", "space", name))
     return where(("entries", label))
+
+
+def _origin(entry: "Entry") -> str:
+    """What an entry takes its weights from; empty where it starts afresh."""
+    return entry.start or entry.weights or str(entry.args.get("weights") or "")
 
 
 def _useless(key: str, parameter: Parameter, recipe: Recipe, read: list[DataSet]) -> str:

@@ -25,6 +25,7 @@ from bench.errors import UserError
 from bench.search.cell import Cell
 from bench.search.space import Values
 from bench.search.trial import Ledger, Trial
+from bench.sources import changed
 from bench.store import is_locked, write_atomically
 
 _VALUES: TypeAdapter[Values] = TypeAdapter(Values)
@@ -59,10 +60,11 @@ class Book:
     folder: Path
     _read: dict[int, Trial] = field(default_factory=dict, init=False)
 
-    def ledger(self) -> Ledger:
-        """The trials as they stand now."""
+    def ledger(self, sources: Mapping[str, str] | None = None) -> Ledger:
+        """The trials as they stand now; with today's sources, which of them had others."""
         cell = self.cell
         over, begun, untold = self._look()
+        since = [changed(t.sources, sources) if sources and t.sources else [] for t in over]
         running = sum(is_locked(self._path(number, "claim")) for number in begun)
         return Ledger(
             entry=cell.entry,
@@ -76,6 +78,8 @@ class Book:
             running=running,
             interrupted=len(begun) - running,
             untold=len(untold),
+            outdated=sum(map(bool, since)),
+            changed=sorted({file for files in since for file in files}),
         )
 
     def claim(self) -> Claim | None:

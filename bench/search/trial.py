@@ -35,6 +35,9 @@ class Trial(_Frozen):
     keys: Annotated[list[str], Field(description="its runs' keys")] = []
     retries: Annotated[int, Field(description="times it was begun again after a loss")] = 0
     device_h: float = 0.0
+    sources: Annotated[
+        dict[str, str], Field(description="digests of the files behind its runs, as in a record")
+    ] = {}
     started: str
     ended: str
     reason: Annotated[str, Field(description="why it has no value")] = ""
@@ -54,11 +57,23 @@ class Ledger(_Frozen):
     running: int = 0
     interrupted: Annotated[int, Field(description="begun by a parent that is gone")] = 0
     untold: Annotated[int, Field(description="over, but Optuna's storage may not know")] = 0
+    outdated: Annotated[int, Field(description="trials whose files have changed since")] = 0
+    changed: Annotated[list[str], Field(description="those files")] = []
 
     @property
     def device_h(self) -> float:
         """Device-hours of all its trials, whatever became of them."""
         return math.fsum(trial.device_h for trial in self.trials)
+
+    @property
+    def said_of_changes(self) -> str:
+        """Which trials ran with other code, in words; empty where none did."""
+        if not self.outdated:
+            return ""
+        files = ", ".join(self.changed[:2])
+        more = f" and {len(self.changed) - 2} more" if len(self.changed) > 2 else ""
+        how_many = f"{self.outdated} of {len(self.trials)} trials"
+        return f"{how_many} ran with other code ({files}{more} changed since)"
 
     @property
     def exhausted(self) -> bool:

@@ -7,7 +7,7 @@ parents may be at it: each holds a claim of the trial that it is at (`bench.sear
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from statistics import fmean
@@ -56,7 +56,6 @@ class _Open:
     records: dict[str, Record] = field(default_factory=dict)
     curves: dict[str, dict[int, float]] = field(default_factory=dict)
     reported: int = 0
-    retries: int = 0
 
     @property
     def curve(self) -> list[tuple[int, float]]:
@@ -126,12 +125,6 @@ class Tuner(Listener):
         for trial in self._at.get(planned.key, [])[:]:
             self._keep(trial, planned.key, record)
 
-    def lost(self, planned: PlannedRun, record: Record) -> None:
-        """It is begun again, as the same trial."""
-        del record
-        for trial in self._at.get(planned.key, []):
-            trial.retries += 1
-
     def _claim(self) -> bool:
         """Begin a trial of the search whose turn it is; False if none has one to give."""
         if not self._turn or time.monotonic() - self._looked < _LOOK_S:
@@ -176,31 +169,29 @@ class Tuner(Listener):
     def _place(self, planned: PlannedRun, *, reuse: bool) -> None:
         """Queue a run, wait for it, or take its record if that answers the trial's question.
 
-        A trial that was stopped early answers it only within its own search (`reuse`).
+        What was stopped early, or lost, answers it only within its own search (`reuse`).
         """
-        attempt = self.store.scan([planned.key]).get(planned.key)
+        attempt = self.store.newest(planned.key)
         state, reason = judge(attempt, planned.sources)
-        planned = replace(planned, state=state, reason=reason, attempt=attempt)
+        losses = self._losses(attempt) if attempt and reuse else 0
+        planned = replace(planned, state=state, reason=reason, attempt=attempt, losses=losses)
         record = attempt.record if attempt else None
         if state == "running":
             self._waiting.append(planned)
         elif record and (
-            state in {"done", "failed"}
-            or (reuse and record.status == "pruned")
-            or (reuse and self._losses(attempt) > RETRIES)
+            state == "done"
+            or (state == "failed" and not planned.lost)
+            or (reuse and state == "missing" and record.status == "pruned")
+            or (planned.lost and losses > RETRIES)
         ):
             self._trace(planned.key, record)
             self.finished(planned, record)
         else:
             self._ready.append(planned)
 
-    def _losses(self, attempt: Attempt | None) -> int:
-        """How many attempts at a run were lost with their workers."""
-        if attempt is None:
-            return 0
-        found = [*self.store.earlier(attempt), attempt]
-        failures = [one.record.failure for one in found if one.record]
-        return sum(failure is not None and failure.kind == "infrastructure" for failure in failures)
+    def _losses(self, newest: Attempt) -> int:
+        """How many attempts at a run were lost with their workers, whoever their parents were."""
+        return sum(attempt.lost for attempt in [*self.store.earlier(newest), newest])
 
     def _look_again(self) -> None:
         """See what has become of runs that other parents were at."""
@@ -238,9 +229,8 @@ class Tuner(Listener):
         """Write a trial's outcome, tell Optuna, and let go of the claim, in this order."""
         search, claim = trial.search, trial.claim
         with search.book.locked():
-            over = search.book.ledger().trials
-            paid = dict(self._paid(trial, {run for other in over for run in other.runs}))
             state, value, cost, reason = _outcome(trial)
+            paid = self._paid(trial, search.book.ledger().trials)
             outcome = Trial(
                 number=claim.number,
                 state=state,
@@ -248,10 +238,11 @@ class Tuner(Listener):
                 value=value,
                 cost=cost,
                 curve=[(at, value) for at, value in trial.curve if math.isfinite(value)],
-                runs=list(paid),
+                runs=[f"{attempt.key}.{attempt.number}" for attempt in paid],
                 keys=list(trial.runs),
-                retries=trial.retries,
-                device_h=math.fsum(paid.values()),
+                retries=self._retries(paid),
+                device_h=math.fsum(map(self._device_h, paid)),
+                sources=dict(next(iter(trial.runs.values())).sources),
                 started=trial.started,
                 ended=provenance.now(),
                 reason=reason,
@@ -260,14 +251,22 @@ class Tuner(Listener):
         search.sampling.tell([outcome])
         claim.done()
 
-    def _paid(self, trial: _Open, before: set[str]) -> Iterator[tuple[str, float]]:
-        """The device-hours of each attempt that no other trial has paid for."""
+    def _paid(self, trial: _Open, over: Iterable[Trial]) -> list[Attempt]:
+        """All attempts at its runs that no other trial has paid for."""
+        before = {run for other in over for run in other.runs}
+        found = []
         for key in trial.runs:
-            newest = self.store.scan([key])[key]
-            for attempt in [*self.store.earlier(newest), newest]:
-                name = f"{key}.{attempt.number}"
-                if name not in before:
-                    yield name, self._device_h(attempt)
+            newest = self.store.newest(key)
+            assert newest is not None
+            tried = [*self.store.earlier(newest), newest]
+            found += [one for one in tried if f"{key}.{one.number}" not in before]
+        return found
+
+    @staticmethod
+    def _retries(paid: list[Attempt]) -> int:
+        """How often a run was begun again after a loss, by whichever parent."""
+        newest = {attempt.key: attempt.number for attempt in paid}
+        return sum(attempt.lost and attempt.number < newest[attempt.key] for attempt in paid)
 
     def _device_h(self, attempt: Attempt) -> float:
         """What an attempt cost; where no record tells, from its claim to its last sign of life."""

@@ -1,7 +1,7 @@
 """The executor's decisions, with an engine that ends runs as it is told to."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +163,13 @@ def test_it_is_tried_again_twice_and_then_left_with_the_reason(tmp_path: Path, d
     assert attempt.record.failure is not None
     assert attempt.record.failure.kind == "infrastructure"
     assert "was killed by SIG" in attempt.record.failure.message
+
+
+def test_losses_before_count_where_they_are_to(tmp_path: Path) -> None:
+    run, engine, diary = executor(tmp_path, dies_early, dies_early)
+    run.run(Listed([replace(planned(), losses=RETRIES - 1)]))
+    assert len(engine.orders) == 2
+    assert diary.pages[-1] == ("finished", 2)
 
 
 @pytest.mark.parametrize(

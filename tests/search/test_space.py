@@ -217,6 +217,32 @@ def test_a_space_without_a_search_is_a_mistake(page) -> None:
         load(page(text))
 
 
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        ("start: before", "the weights of before"),
+        ("weights: some/where", "the weights of some/where"),
+    ],
+)
+def test_weights_fix_the_sizes_of_a_model_and_not_its_dropout(page, start: str, says: str) -> None:
+    text = f"""\
+title: t
+question: q
+data: [polarity]
+stages: {{before: {{data: polarity}}}}
+entries:
+  Other: {{model: gmlp-text, start: before}}
+  gMLP: {{model: gmlp-text, {start}, space: {{args.SETTING}}}}
+seeds: 1
+search: {{trials: 2, space: {{lr: {{float: [1e-4, 1e-2], log: true}}}}}}
+scales: {{smoke: {{}}}}
+"""
+    with pytest.raises(UserError, match=f":7: gMLP: args.depth is fixed by {says}") as caught:
+        load(page(text.replace("SETTING", "depth: {int: [1, 40]}")))
+    assert "\n" not in str(caught.value)
+    load(page(text.replace("SETTING", "dropout: {float: [0, 0.3]}")))
+
+
 def test_a_grid_needs_as_many_points_as_trials(page) -> None:
     text = PAGE.replace("sampler: random", "sampler: grid").split("    lr:")[0]
     text += "    optimizer: {choice: [sgd, adamw]}\nscales: {smoke: {}}\n"

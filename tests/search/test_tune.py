@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench import sources
 from bench.plan import PlannedRun
 from bench.record import Epoch, Failure, Record
 from bench.search import ledger, storage
@@ -45,6 +46,10 @@ class Bench:
         memory = storage.connect(None, self.store.root / "searches")
         self.tuner = Tuner(self.cells, self.store, memory)
         self.tuner.prune = lambda planned: self.pruned.append(planned.key)
+
+    def die(self) -> None:
+        for trial in [trial for trials in self.tuner._at.values() for trial in trials]:
+            os.close(trial.claim.descriptor)  # as the kernel does
 
     def take(self) -> PlannedRun:
         planned = self.tuner.take()
@@ -137,12 +142,55 @@ def test_what_another_parent_left_is_taken_from_the_store(page, tmp_path: Path) 
     bench = Bench(page, tmp_path)
     planned = bench.take()
     bench.write(planned, [0.4])  # the worker ended, and its parent died before it heard
-    for trial in [trial for trials in bench.tuner._at.values() for trial in trials]:
-        os.close(trial.claim.descriptor)  # as the kernel does
+    bench.die()
     bench.begin()
     following = bench.take()
     assert following.run.trial == 1
     assert [(trial.number, trial.value) for trial in bench.trials] == [(0, 0.4)]
+
+
+def test_a_trial_is_begun_again_once_whoever_loses_it(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path)
+    lost = Failure(kind="infrastructure", message="was killed", log="l")
+    first = bench.take()
+    bench.write(first, [], status="failed", failure=lost)
+    bench.die()  # before it could begin the trial again
+    bench.begin()
+    again = bench.take()
+    assert (again.key, again.next_attempt, again.losses) == (first.key, 2, 1)
+    assert bench.trials == []
+    bench.write(again, [], status="failed", failure=lost)
+    bench.die()
+    bench.begin()
+    assert bench.take().run.trial == 1  # it was lost twice, and is not begun a third time
+    (trial,) = bench.trials
+    assert (trial.state, trial.retries) == ("failed", 1)
+    assert trial.runs == [f"{first.key}.1", f"{first.key}.2"]
+
+
+def test_what_is_said_of_retries_is_what_the_store_holds(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path)
+    lost = Failure(kind="infrastructure", message="was killed", log="l")
+    bench.write(bench.take(), [], status="failed", failure=lost)
+    bench.die()
+    bench.begin()
+    bench.run(bench.take(), [0.4])
+    (trial,) = bench.trials
+    assert (trial.state, trial.value, trial.retries) == ("done", 0.4, 1)
+
+
+def test_trials_that_ran_with_other_code_are_told(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path)
+    for _ in range(2):
+        bench.run(bench.take(), [0.4])
+    (book,) = ledger.books(bench.cells, bench.store.root)
+    today = dict(sources.of_run(bench.cells[0].base))
+    assert book.ledger(today).said_of_changes == ""
+    found = book.ledger({**today, "models/mlp.py": "another"})
+    assert found.outdated == 2
+    assert found.said_of_changes == (
+        "2 of 2 trials ran with other code (models/mlp.py changed since)"
+    )
 
 
 def test_failures_count_with_their_reason_and_a_value_that_is_none_is_one(

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import studies
 from bench import study
+from bench.search import ledger
 
 pytestmark = pytest.mark.slow
 
@@ -52,24 +54,65 @@ SHOWN = {
 ELSEWHERE = {"quickstart"}
 
 
-def smoke(name: str) -> bool:
-    path = studies.pages()[name]
-    return "smoke" in study.scales(path) and study.load(name, "smoke").search is None
+#: Searches: an entry that must get at least this in a column, once tuned.
+TUNED = {
+    "digits-tuned": ("ResNet", 0.9, "digits/accuracy"),
+    "text-embeddings-tuned": ("gMLP", 0.6, "entailment/accuracy"),
+    "vision-from-scratch-tuned": ("ResNet", 0.9, "digits/accuracy"),
+}
 
 
-@pytest.mark.parametrize("name", sorted(set(filter(smoke, studies.pages())) - ELSEWHERE))
-def test_the_smoke_scale_runs_offline_and_shows_what_it_teaches(name: str, tmp_path: Path) -> None:
+def smoke(*, tuned: bool) -> list[str]:
+    """The pages with a smoke scale, those with a search or the others."""
+    with_smoke = [n for n, path in studies.pages().items() if "smoke" in study.scales(path)]
+    return sorted(n for n in with_smoke if (study.load(n, "smoke").search is not None) == tuned)
+
+
+def run(name: str, tmp_path: Path) -> dict[str, Any]:
+    """Run a page's smoke scale offline; its report."""
     offline = {"HF_HUB_OFFLINE": "1", "BENCH_STORE": str(tmp_path)}
     hidden = {"BENCH_DATA", "BENCH_MODELS"}
     environment = {key: value for key, value in os.environ.items() if key not in hidden} | offline
     command = [sys.executable, "-m", "bench", "run", name, "--scale", "smoke", "--jobs", "2"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    report = json.loads((tmp_path / f"reports/{name}-smoke/report.json").read_text())
+    report: dict[str, Any] = json.loads(
+        (tmp_path / f"reports/{name}-smoke/report.json").read_text()
+    )
     assert set(report["runs"]) <= {"done"}
+    return report
+
+
+def values(report: dict[str, Any], column: str) -> dict[str, float]:
+    """A column of a report's first table, by entry."""
     table = report["tables"][0]
-    column, row, than = SHOWN[name][3], SHOWN[name][0], SHOWN[name][2]
     place = [each["id"] for each in table["columns"]].index(column)
-    values = {each["label"]: each["cells"][place]["value"] for each in table["rows"]}
-    compare = SHOWN[name][1]
-    assert compare(values[row], values[than] if isinstance(than, str) else than)
+    return {each["label"]: each["cells"][place]["value"] for each in table["rows"]}
+
+
+@pytest.mark.parametrize("name", sorted(set(smoke(tuned=False)) - ELSEWHERE))
+def test_the_smoke_scale_runs_offline_and_shows_what_it_teaches(name: str, tmp_path: Path) -> None:
+    row, compare, than, column = SHOWN[name]
+    found = values(run(name, tmp_path), column)
+    assert compare(found[row], found[than] if isinstance(than, str) else than)
+
+
+@pytest.mark.parametrize("name", smoke(tuned=True))
+def test_a_tuned_study_s_smoke_scale_spends_its_budget_and_runs_what_it_chose(
+    name: str, tmp_path: Path
+) -> None:
+    report = run(name, tmp_path)
+    asked = study.load(name, "smoke")
+    assert asked.search is not None
+    cells = asked.cells()
+    assert report["runs"] == {"done": len(cells) * len(asked.seeds)}
+    found = [book.ledger() for book in ledger.books(cells, tmp_path)]
+    assert [len(each.trials) for each in found] == [asked.search.trials] * len(cells)
+    assert all(each.closed and each.best and not each.count("failed") for each in found)
+    row, least, column = TUNED[name]
+    assert values(report, column)[row] > least
+    # What it chose is a page with the very runs that were made.
+    pages = list((tmp_path / f"reports/{name}-smoke").glob("*-chosen*.yaml"))
+    assert len(pages) == len(asked.data)
+    keys = {run.key for page in pages for run in study.load(str(page)).runs()}
+    assert keys == {run.key for run in asked.runs(ledger.chosen(found))}
