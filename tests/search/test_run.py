@@ -111,6 +111,40 @@ def test_a_larger_budget_runs_only_what_is_added(finished: Path) -> None:
     assert [len(found.trials) for found in ledgers(finished, "search.trials=4")] == [4, 4]
 
 
+TWO_OBJECTIVES = PAGE.replace(
+    "trials: 12", "trials: 5\n  cost: parameters\n  cost_at_most: 2000"
+).replace("{args.depth: {int: [1, 3]}}", "{args.width: {int: [8, 64], log: true}}")
+
+
+def test_accuracy_and_cost_give_a_front_from_which_the_budget_s_best_is_chosen(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, TWO_OBJECTIVES)
+    bench(tmp_path, "--jobs", "2")
+    (found,) = ledgers(tmp_path)
+    front = found.front()
+    reached = [(trial.cost, trial.value) for trial in front]
+    assert reached == sorted(reached)  # the dearer, the better
+    for trial in found.trials:
+        assert any(cost <= trial.cost and value >= trial.value for cost, value in reached)
+    # Parameters are the model's own, and the chosen one is the best of those it may cost.
+    (attempt,) = attempts(tmp_path)[found.best.keys[0]]
+    assert found.best.cost == attempt.record.cost.parameters <= 2000
+    assert found.best.value == max(t.value for t in found.trials if t.cost <= 2000)
+    folder = tmp_path / "bench-store/reports/tuned-smoke"
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    (table,) = [table for table in report["tables"] if table["id"] == "front"]
+    assert [row["cells"][0]["printed"].split()[0] for row in table["rows"]] == [
+        str(trial.number) for trial in front
+    ]
+    for name in ("report.md", "report.html"):
+        assert "Validation against cost" in (folder / name).read_text(encoding="utf-8")
+    cell = load(str(tmp_path / "tuned.yaml")).cells()[0]
+    memory = storage.connect(None, tmp_path / "bench-store/searches/tuned-smoke")
+    best = optuna.load_study(study_name=cell.name, storage=memory).best_trials
+    assert {trial.number for trial in front} <= {trial.number for trial in best}
+
+
 def test_a_storage_out_of_reach_is_one_line_before_anything_starts(tmp_path: Path) -> None:
     write(tmp_path)
     pytest.importorskip("psycopg")
