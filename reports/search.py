@@ -89,8 +89,8 @@ def findings(request: Request) -> list[str]:
         if ledger.closed and ledger.best is None
     ]
     found += [
-        f"Found with other code: {ledger.entry} on {ledger.dataset}, {ledger.said_of_changes}. "
-        "What was chosen stays chosen; another search.seed searches again."
+        f"The search of {ledger.entry} on {ledger.dataset}: {ledger.said_of_changes}. What was "
+        "chosen stays chosen; another search.seed searches again."
         for ledger in request.searches
         if ledger.outdated
     ]

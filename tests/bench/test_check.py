@@ -133,7 +133,7 @@ def test_an_entry_is_held_against_its_own_row_or_the_best_printed_one(page) -> N
 
 
 def test_every_rule_can_be_broken() -> None:
-    rules = set().union(*(rules for _, rules, _ in BREACHES)) | {"tuning"}
+    rules = set().union(*(rules for _, rules, _ in BREACHES)) | {"tuning", "choices"}
     assert {rule.name for rule in check.RULES} == rules
 
 
@@ -179,6 +179,13 @@ def test_searches_have_one_budget_and_are_over(page) -> None:
     assert any("the search of B on digits is not over: 1 of 2 trials" in b for b in said(2, 1))
     spent = said(2, 1, device_h=1.0)
     assert spent == ["B on digits had 1 trials and 1 device-hours; others had more trials"]
+
+    aged = [
+        ledger.model_copy(update={"outdated": 1, "changed": ["models/a.py"]})
+        for ledger in ledgers(2, 2)[:1]
+    ]
+    found = broken(plan.make(study, [], {}, lambda _: SOURCES, aged))["choices"]
+    assert found == ["A on digits: 1 of 2 trials ran with other code (models/a.py changed since)"]
 
 
 def test_the_record_type_is_the_one_of_the_store() -> None:

@@ -227,3 +227,13 @@ def test_no_search_leaves_a_report_as_it_was(make) -> None:
     assert search.tables(request) == []
     assert {table.id for table in report.tables} == {"results", "cost"}
     assert report.searches == []
+
+
+def test_choices_made_with_other_code_are_told(make) -> None:
+    aged = ledger("A", outdated=2, changed=["models/a.py", "models/b.py", "models/c.py"])
+    report, _ = report_of(make, [aged, ledger("B")])
+    (said,) = [finding for finding in report.findings if "other code" in finding]
+    assert said.startswith(
+        "The search of A on digits: 2 of 3 trials ran with other code (models/a.py, "
+        "models/b.py and 1 more changed since)."
+    )
