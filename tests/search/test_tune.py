@@ -9,7 +9,7 @@ import pytest
 from bench import sources
 from bench.plan import PlannedRun
 from bench.record import Epoch, Failure, Record
-from bench.search import ledger, storage
+from bench.search import frozen, ledger, storage
 from bench.search.tune import Tuner
 from bench.store import Store
 from bench.study import load
@@ -232,3 +232,16 @@ def test_searches_take_turns(page, tmp_path: Path) -> None:
         order.append((planned.run.entry, planned.run.trial))
         bench.run(planned, [0.5])
     assert order == [("A", 0), ("B", 0), ("A", 1), ("B", 1)]
+
+
+def test_what_was_chosen_is_a_page_with_the_final_runs(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path, "search.trials=2")
+    for value in (0.4, 0.6):
+        bench.run(bench.take(), [value])
+    study = load(page(PAGE), None, ["search.trials=2"])
+    found = [book.ledger() for book in ledger.books(bench.cells, bench.store.root)]
+    ((dataset, text),) = frozen.pages(study, found).items()
+    assert dataset == "digits"
+    (tmp_path / "chosen.yaml").write_text(text, encoding="utf-8")
+    final = {run.key for run in study.runs(ledger.chosen(found))}
+    assert {run.key for run in load(str(tmp_path / "chosen.yaml")).runs()} == final
