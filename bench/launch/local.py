@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from select import select
@@ -130,8 +131,10 @@ def serve(pipe: "Connection[int | None, Order]") -> None:
         os._exit(0)
     code = 0
     try:
-        # Of a trial alone somebody waits for every epoch, to decide whether it goes on.
-        carry_out(order, lambda: None if order.spec.tested else _nudge(pipe))
+        if order.spec.tested:
+            carry_out(order)
+        else:  # somebody waits for a trial's epochs, to decide whether it goes on
+            carry_out(order, partial(_nudge, pipe))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     pipe.send(code)
