@@ -8,10 +8,11 @@ from bench.search.space import Parameter, Space
 from bench.spec import Scalar
 
 if TYPE_CHECKING:
-    from optuna import Trial
+    from optuna import Study, Trial
     from optuna.distributions import BaseDistribution
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
 
 #: Trials that end unpruned before a median means anything.
 STARTUP_TRIALS = 5
@@ -55,7 +56,10 @@ def _tpe(search: Search, space: Space, seed: int) -> "BaseSampler":
     }
 
     class Informed(TPESampler):
-        def infer_relative_search_space(self, *_: object) -> "dict[str, BaseDistribution]":
+        def infer_relative_search_space(
+            self, study: "Study", trial: "FrozenTrial"
+        ) -> "dict[str, BaseDistribution]":
+            del study, trial
             return shared
 
     return Informed(seed=seed)
