@@ -6,7 +6,7 @@ from typing import Any
 import optuna
 import pytest
 
-from bench.search import ledger, storage
+from bench.search import ledger, samplers, storage
 from bench.search.cell import Cell
 from bench.search.sampling import Sampling
 from bench.search.trial import Trial
@@ -48,6 +48,17 @@ def search(cell: Cell, folder: Path, trials: int) -> list[dict[str, Any]]:
         done.append(over(number, values, **({"cost": 1.0} if cell.search.cost else {})))
         sampling.tell(done)
     return [trial.params for trial in done]
+
+
+def test_tpe_draws_what_it_would_find_out_by_itself(
+    page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    always = PAGE.replace("    momentum: {float: [0.5, 0.99], when: {optimizer: sgd}}\n", "")
+    cell = cell_of(page, text=always)
+    told = search(cell, tmp_path / "told", 14)
+    plain = optuna.samplers.TPESampler
+    monkeypatch.setattr(samplers, "_tpe", lambda search, space, seed: plain(seed=seed))
+    assert search(cell, tmp_path / "plain", 14) == told
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random", "gp", "cmaes"])
