@@ -121,7 +121,7 @@ def second_exits(*, channels: int = 1, image_size: int = 8, classes: int = 10) -
 
 
 class _Hopeless(nn.Module):
-    """Tells so many classes; where that is one, it never ends once it has been validated.
+    """Tells so many classes; where that is one, it takes its time.
 
     It writes down its steps, and whether the ranks have parted when its process ends.
     """
@@ -129,19 +129,18 @@ class _Hopeless(nn.Module):
     def __init__(self, told: int, pixels: int, classes: int) -> None:
         super().__init__()
         self.head = nn.Linear(pixels, classes)
-        self.told, self.steps, self.validated = told, 0, False
+        self.told, self.steps = told, 0
         Finalize(None, _part, exitpriority=0)
 
     def forward(self, images: Tensor) -> Tensor:
         logits = self.head(images.flatten(1))
         if logits.is_meta:
             return logits
-        self.validated |= not self.training
         if self.training:
             self.steps += 1
             _write(f"step {self.steps}")
-            if self.told == 1 and self.validated:
-                time.sleep(0.2)
+            if self.told == 1:
+                time.sleep(0.1)
         hidden = torch.arange(logits.shape[1]) >= self.told
         return logits.masked_fill(hidden, -30.0)
 
@@ -159,7 +158,7 @@ def _write(line: str) -> None:
 def hopeless(
     *, told: int = 5, channels: int = 1, image_size: int = 8, classes: int = 10
 ) -> nn.Module:
-    """Tell no more than so many classes, and with one take a good while from epoch 2 on."""
+    """Tell no more than so many classes, and with one take seconds an epoch on any machine."""
     return _Hopeless(told, channels * image_size**2, classes)
 
 
