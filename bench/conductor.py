@@ -12,8 +12,9 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 
-from bench.checkpoint import Checkpoints, State, capture, restore
+from bench.checkpoint import Checkpoints, State
 from bench.order import STOPPED
+from bench.standing import capture, restore
 from bench.store import Request
 from models.tasks.steps import Batch
 from models.tasks.task import Task
@@ -167,9 +168,9 @@ class Conductor(pl.Callback):
 
     def _save(self, trainer: pl.Trainer, task: Task, epoch: int) -> None:
         if self.control.checkpoints is not None:
-            state = capture(trainer, task, epoch)
-            if state is not None:
-                self.control.checkpoints.save({**state, **self.extra()})
+            state, part = capture(trainer, task, epoch)
+            if part is not None or trainer.is_global_zero:
+                self.control.checkpoints.save({**state, **self.extra()}, part)
             self._saved = time.monotonic()
 
     def _look(self) -> Request | None:

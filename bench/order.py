@@ -88,10 +88,6 @@ def unfit(recipe: Recipe, *, device: str, devices: int, strategy: Strategy) -> s
         )
     if device == "cpu" and recipe.precision == "fp16":
         return "precision fp16 needs a GPU; a CPU trains in fp32 or bf16"
-    if strategy == "fsdp" and recipe.ema:
-        return "strategy fsdp keeps no averages of weights: leave out ema, or take ddp"
     if strategy == "fsdp" and recipe.precision == "fp16":
         return "strategy fsdp is for fp32 and bf16, not fp16"
-    if strategy == "fsdp" and recipe.precision != "fp32" and device == "cpu":
-        return "strategy fsdp trains in fp32 only on a CPU"
     return None

@@ -1,37 +1,121 @@
-"""Sharded: FSDP around a task's model, for models that are too large for one device."""
+"""Sharded: a task's model cut into parts, one a rank (FSDP), for what is too large for one device.
 
-from functools import partial
+Each rank keeps its part of the weights, of the optimiser's state and of their averages, and saves
+and loads that alone: nothing is put together on the way, so it comes back bit for bit.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pytorch_lightning.strategies import FSDPStrategy
-from torch import nn
-from torch.distributed.fsdp import FullyShardedDataParallel
-from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+import pytorch_lightning as pl
+from pytorch_lightning.strategies import ModelParallelStrategy
+from pytorch_lightning.trainer.states import TrainerFn
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor
+
+from models.tasks.shards import like, part
+from models.tasks.task import Task
 
 #: Modules with more parameters than this are gathered by themselves.
 _UNIT = 20_000_000
 
+State = dict[str, Any]
 
-class Sharded(FSDPStrategy):
-    """Lightning's FSDP, but of the model inside the task, so that a call may take several steps.
 
-    Around the whole task, as Lightning would have it, the backward pass of a step would run inside
-    the wrapper's forward. A sharded run leaves no checkpoints so far: what is put back together
-    from the shards is not yet, bit for bit, what was taken apart.
+class Sharded(ModelParallelStrategy):
+    """Lightning's strategy for models that the strategy itself is to cut up."""
+
+    def __init__(self, world: int) -> None:
+        super().__init__(
+            data_parallel_size=world, tensor_parallel_size=1, save_distributed_checkpoint=False
+        )
+
+    def setup(self, trainer: pl.Trainer) -> None:
+        """Cut up the model before its optimiser is made; a test takes it as training left it."""
+        assert self.accelerator is not None
+        self.accelerator.setup(trainer)
+        self.model_to_device()
+        if trainer.state.fn == TrainerFn.FITTING:
+            self._cut(self.task)
+            self.setup_optimizers(trainer)
+        self.setup_precision_plugin()
+
+    @property
+    def task(self) -> Task:
+        """What is trained."""
+        assert isinstance(self.lightning_module, Task)
+        return self.lightning_module
+
+    @contextmanager
+    def block_backward_sync(self) -> Iterator[None]:
+        """Keep gradients on this rank for now, whole ones."""
+        model = self.task.model
+        assert isinstance(model, FSDPModule)
+        model.set_requires_gradient_sync(False)
+        try:
+            yield
+        finally:
+            model.set_requires_gradient_sync(True)
+
+    def mine(self) -> State:
+        """This rank's part of the weights and of the optimiser's state."""
+        optimizer = self.optimizers[0].state_dict()
+        optimizer["state"] = {
+            number: {name: part(value) for name, value in state.items()}
+            for number, state in optimizer["state"].items()
+        }
+        weights = {name: part(value) for name, value in self.task.state_dict().items()}
+        return {"weights": weights, "optimizer": optimizer}
+
+    def take(self, state: State) -> None:
+        """Go on from a part that `mine` gave."""
+        for name, value in self.task.state_dict().items():
+            part(value).copy_(state["weights"][name])
+        optimizer = self.optimizers[0]
+        optimizer.load_state_dict(state["optimizer"])
+        for parameter, values in optimizer.state.items():
+            if isinstance(parameter, DTensor):
+                whole = {n: v for n, v in values.items() if _is_part(v, parameter)}
+                values.update({name: like(value, parameter) for name, value in whole.items()})
+
+    def _cut(self, task: Task) -> None:
+        mesh = self.device_mesh["data_parallel"]
+        without = [name for name, p in task.model.named_parameters() if not p.ndim]
+        if without:
+            raise ValueError(f"strategy fsdp can't cut up {without[0]}, a single number; take ddp")
+        for module in [*units(task.model), task.model]:
+            fully_shard(module, mesh=mesh, reshard_after_forward=True)
+        if task.average is not None:
+            task.average_weights(task.average.decay)
+
+
+def units(model: nn.Module) -> list[nn.Module]:
+    """The smallest modules with more than so many parameters, which are gathered as they are used.
+
+    Not what others use, too, while it is not being called: embeddings, and weights that are tied.
     """
+    owners: dict[int, int] = {}
+    for module in model.modules():
+        for parameter in module.parameters(recurse=False):
+            owners[id(parameter)] = owners.get(id(parameter), 0) + 1
+    found: list[nn.Module] = []
 
-    def __init__(self, **options: Any) -> None:
-        policy = partial(size_based_auto_wrap_policy, min_num_params=_UNIT)
-        super().__init__(auto_wrap_policy=policy, state_dict_type="full", **options)
+    def visit(module: nn.Module) -> int:
+        """The parameters of a module that no unit has."""
+        left = sum(visit(child) for child in module.children())
+        left += sum(p.numel() for p in module.parameters(recurse=False))
+        called = not isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Embedding)
+        alone = all(owners[id(p)] == 1 for p in module.parameters())
+        if left <= _UNIT or module is model or not called or not alone:
+            return left
+        found.append(module)
+        return 0
 
-    def _setup_model(self, model: nn.Module) -> nn.Module:
-        assert isinstance(model.model, nn.Module)
-        if not isinstance(model.model, FullyShardedDataParallel):
-            model.model = FullyShardedDataParallel(
-                model.model,
-                sharding_strategy=self.sharding_strategy,
-                mixed_precision=self.mixed_precision_config,
-                device_id=self.root_device,
-                **self.kwargs,
-            )
-        return model.to(self.root_device)
+    visit(model)
+    return found
+
+
+def _is_part(value: Any, parameter: DTensor) -> bool:
+    return isinstance(value, Tensor) and value.ndim > 0 and value.shape == part(parameter).shape

@@ -18,7 +18,16 @@ from data.dataset import DataSet
 from models.probes import PROBES
 
 #: What trains every model on every data set.
-_TRAINING = ("bench.training", "bench.conductor", "bench.checkpoint", "bench.sharded")
+_TRAINING = (
+    "bench.training",
+    "bench.loading",
+    "bench.trainer",
+    "bench.reporter",
+    "bench.conductor",
+    "bench.standing",
+    "bench.checkpoint",
+    "bench.sharded",
+)
 #: What takes the weights that a run starts from.
 _START = "bench.start"
 #: What gives a frozen encoder its memory.

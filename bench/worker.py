@@ -29,13 +29,15 @@ from bench import provenance
 from bench import start as starts
 from bench.checkpoint import Checkpoints
 from bench.conductor import Control, Interrupt, Stopped
+from bench.loading import DataModule, DataProblem
 from bench.order import STOPPED, TAKEN, UNWRITABLE, Device, Order
 from bench.process import die_with_parent, send_output
 from bench.provenance import now
 from bench.ranks import PATIENCE_S, Rank, Siblings, lost_the_others, most, report, reported
 from bench.record import Cost, Epoch, Example, Examples, Failure, FailureClass, Record
+from bench.reporter import Diverged
 from bench.store import WEIGHTS, Store, Taken, write_atomically
-from bench.training import DataModule, DataProblem, Diverged, Outcome, train
+from bench.training import Outcome, train
 from data.errors import DataError
 from models import registry
 

@@ -25,9 +25,10 @@ import pytorch_lightning as pl
 import torch
 
 from bench.conductor import Conductor, Control
+from bench.loading import load, make_task, optimisation
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from bench.store import Store
-from bench.training import load, make_task, optimisation, quieten
+from bench.trainer import quieten
 from data.augment import Augmentation
 from data.images import ImageLoader
 from data.loader import Order

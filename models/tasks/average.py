@@ -8,17 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from models.tasks.shards import part, sharded
+
 
 class Average(nn.Module):
     """w̄ ← d w̄ + (1 - d) w after each step, from the initial weights on.
 
     Of what is trained, and of the statistics of batch norms. The averages are buffers, so that
-    they are in every checkpoint.
+    they are in every checkpoint; of a sharded model each rank averages its parts.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         super().__init__()
         self.decay = decay
+        self.sharded = sharded(model)
         self.names = list(_averaged(model))
         for i, value in enumerate(_averaged(model).values()):
             self.register_buffer(f"average{i}", value.detach().clone())
@@ -31,6 +34,9 @@ class Average(nn.Module):
 
     def apply_to(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
         """The model's output with the averaged weights."""
+        if self.sharded:  # it gathers its own
+            with self.inside(model):
+                return model(*inputs)
         return functional_call(model, dict(zip(self.names, self.buffers(), strict=True)), inputs)
 
     def copy_to(self, model: nn.Module) -> None:
@@ -57,6 +63,6 @@ class Average(nn.Module):
 
 def _averaged(model: nn.Module) -> dict[str, Tensor]:
     kept = model.state_dict().keys()
-    found: dict[str, Tensor] = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    found: dict[str, Tensor] = {n: part(p) for n, p in model.named_parameters() if p.requires_grad}
     found |= {n: b for n, b in model.named_buffers() if n in kept and b.is_floating_point()}
     return found

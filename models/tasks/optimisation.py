@@ -7,6 +7,7 @@ from typing import Any, Literal
 from torch import nn, optim
 
 from models.tasks.depth import layers
+from models.tasks.shards import sharded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +52,17 @@ class Optimisation:
 
     def optimizer_of(self, model: nn.Module) -> optim.Optimizer:
         """The optimiser of whatever is trained of a model."""
-        optimizer = self._optimizer(self._groups(model))
+        optimizer = self._optimizer(self._groups(model), sharded=sharded(model))
         for group in optimizer.param_groups:
             group["initial_lr"] = group["lr"]
         return optimizer
 
-    def _optimizer(self, groups: list[dict[str, Any]]) -> optim.Optimizer:
+    def _optimizer(self, groups: list[dict[str, Any]], *, sharded: bool) -> optim.Optimizer:
         betas = (self.beta1, self.beta2)
         match self.optimizer:
             case "sgd":
-                return optim.SGD(groups, lr=self.lr, momentum=self.momentum, fused=True)
+                # torch has no fused form of it for shards.
+                return optim.SGD(groups, lr=self.lr, momentum=self.momentum, fused=not sharded)
             case "adam":
                 return optim.Adam(groups, lr=self.lr, betas=betas, fused=True)
             case "adamw":

@@ -139,22 +139,15 @@ class Steps:
         if self.recipe.clip_norm is not None:
             if scaler is not None:
                 scaler.unscale_(optimizer)
-            self._clip(self.recipe.clip_norm)
+            groups = optimizer.param_groups
+            trained = [parameter for group in groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(trained, self.recipe.clip_norm)
         if scaler is None:
             optimizer.step()
         else:
             scaler.step(optimizer)
             scaler.update()
         optimizer.zero_grad()
-
-    def _clip(self, norm: float) -> None:
-        # A sharded model, of which this rank has a part, knows how to find the norm of all.
-        model: Any = self.task.model
-        if hasattr(model, "clip_grad_norm_"):
-            model.clip_grad_norm_(norm)
-        else:
-            groups = self.optimizer.param_groups
-            nn.utils.clip_grad_norm_([p for group in groups for p in group["params"]], norm)
 
 
 def weighted(loss: Tensor, weight: Tensor | float) -> Tensor:

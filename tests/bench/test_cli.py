@@ -111,8 +111,8 @@ MISTAKES = [
     (["status", "quickstart", "--store", "file"], "the store file is no folder"),
     (["run", "quickstart", "--devices", "1000"], "--devices 1000: there are"),
     (
-        ["run", "quickstart", "--strategy", "fsdp", "--set", "recipe.ema=0.9"],
-        "MLP: strategy fsdp keeps no averages of weights",
+        ["run", "quickstart", "--strategy", "fsdp", "--set", "recipe.precision=fp16"],
+        "MLP: precision fp16 needs a GPU",
     ),
     (
         ["run", "quickstart", "--set", "recipe.precision=fp16", "--device", "cpu"],

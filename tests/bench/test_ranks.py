@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
+from torch import nn
 
-from bench import training
+from bench import sharded, training
 from bench.order import STOPPED, unfit
 from bench.ranks import Rank, Siblings
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from bench.store import Store
+from bench.store import WEIGHTS, Store
 from tests.bench.processes import begin, order, run, start, wait_for, wait_until_left_alone
 
 TEXT = {"width": 16, "depth": 1, "hidden": 32}
@@ -102,15 +104,53 @@ def test_a_run_on_two_ranks_leaves_one_record(tmp_path: Path) -> None:
     wait_until_left_alone(folder)
 
 
+GMLP = {"patch": 2, "width": 16, "depth": 2, "hidden": 32}
+SHARDED = {
+    "adamw": spec("mlp", args={"width": 32}, clip_norm=1.0, weight_decay=0.5, ema=0.8),
+    # The trust ratios are those of whole matrices.
+    "lamb": spec("mlp", args={"width": 32}, optimizer="lamb", weight_decay=0.1, lr=0.03),
+    "sgd": spec("resnet-small", args={"layers": 8, "width": 4}, optimizer="sgd", accumulate=2),
+    "bf16": spec("lenet", precision="bf16", clip_norm=0.5),
+}
+
+
 @pytest.mark.slow
-def test_a_sharded_model_is_trained_as_on_one_device(tmp_path: Path) -> None:
-    of = spec("mlp", args={"width": 32}, clip_norm=1.0)
+@pytest.mark.parametrize("name", SHARDED)
+def test_a_sharded_model_is_trained_as_on_one_device(name: str, tmp_path: Path) -> None:
+    of = SHARDED[name]
     alone = run(order(tmp_path / "alone", of))
-    calm = run(order(tmp_path / "calm", of, devices=2, strategy="fsdp"))
-    assert calm.provenance.strategy == "fsdp"
-    assert calm.scored == alone.scored
-    assert calm.metrics["loss"] == pytest.approx(alone.metrics["loss"], rel=1e-4)
-    assert not list(tmp_path.rglob("*.pt"))
+    ranks = run(order(tmp_path / "ranks", of, devices=2, strategy="fsdp", keep_weights=True))
+    assert ranks.provenance.strategy == "fsdp"
+    assert ranks.scored == alone.scored
+    rel = 1e-2 if name == "bf16" else 1e-4
+    assert ranks.metrics["loss"] == pytest.approx(alone.metrics["loss"], rel=rel)
+    for epoch, expected in zip(ranks.curve, alone.curve, strict=True):
+        assert epoch.train_loss == pytest.approx(expected.train_loss, rel=rel)
+        assert epoch.val_loss == pytest.approx(expected.val_loss, rel=rel)
+    # What is kept is whole.
+    kept = safetensors.torch.load_file(Store(tmp_path / "ranks").folder(of.key, 1) / WEIGHTS)
+    assert sum(value.numel() for value in kept.values()) >= ranks.cost.parameters
+
+
+@pytest.mark.slow
+def test_probes_see_a_sharded_model_whole(tmp_path: Path) -> None:
+    of = spec("gmlp", args=GMLP).model_copy(update={"probes": ("toeplitz", "receptive-field")})
+    alone = run(order(tmp_path / "alone", of))
+    ranks = run(order(tmp_path / "ranks", of, devices=2, strategy="fsdp"))
+    for epoch, expected in zip(ranks.curve, alone.curve, strict=True):
+        assert epoch.metrics == pytest.approx(expected.metrics, rel=1e-2)
+
+
+def test_a_sharded_model_s_units_are_the_least_that_are_large_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sharded, "_UNIT", 100)
+    block = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))  # 144 together, 72 each
+    tied = nn.Linear(16, 16)
+    again = nn.Linear(16, 16)
+    again.weight = tied.weight
+    model = nn.Sequential(nn.Embedding(50, 8), nn.ModuleList([block]), tied, again)
+    assert sharded.units(model) == [block]
 
 
 @pytest.mark.slow

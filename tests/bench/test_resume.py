@@ -31,13 +31,15 @@ def spec(model: str, data: str, args: dict[str, Any] | None = None, **recipe: An
     )
 
 
+SHARDED = spec(FORGETFUL, "digits", crop=1, ema=0.9, clip_norm=1.0, weight_decay=0.1)
 CASES = {
     "images": (
-        spec(FORGETFUL, "digits", crop=1, mixup=0.3, clip_norm=1.0, epochs=6), 1
+        spec(FORGETFUL, "digits", crop=1, mixup=0.3, clip_norm=1.0, epochs=6), {}
     ),
-    "averages": (spec("resnet-small", "digits", {"layers": 8, "width": 4}, ema=0.9), 1),
-    "words": (spec("gmlp-text", "python-docs", TEXT, epochs=2, accumulate=2), 1),
-    "ranks": (spec(FORGETFUL, "digits", crop=1), 2),
+    "averages": (spec("resnet-small", "digits", {"layers": 8, "width": 4}, ema=0.9), {}),
+    "words": (spec("gmlp-text", "python-docs", TEXT, epochs=2, accumulate=2), {}),
+    "ranks": (spec(FORGETFUL, "digits", crop=1), {"devices": 2}),
+    "sharded": (SHARDED, {"devices": 2, "strategy": "fsdp"}),
 }  # fmt: skip
 
 
@@ -68,16 +70,16 @@ def kill_at_random(given: Order, kills: int, seed: int) -> tuple[Record, list[in
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_killed_at_random_steps_is_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
-    of, devices = CASES[name]
-    calm = run(order(tmp_path / "calm", of, devices=devices))
-    given = order(tmp_path / "killed", of, devices=devices, checkpoint_s=0)
+    of, changes = CASES[name]
+    calm = run(order(tmp_path / "calm", of, **changes))
+    given = order(tmp_path / "killed", of, **changes, checkpoint_s=0)
     record, places = kill_at_random(given, kills=3, seed=len(name))
     assert any(places), "never in the middle of an epoch"
     assert record.resumed_from == list(range(1, len(places) + 1))
     assert record.metrics == calm.metrics
     assert record.curve == calm.curve
     assert record.predictions == calm.predictions
-    assert not list(given.store.rglob("*.pt"))
+    assert not list(given.store.rglob("checkpoints"))
 
 
 @pytest.mark.parametrize("steps", [1, 5])
@@ -131,6 +133,44 @@ def test_other_sources_start_afresh_and_the_log_says_why(tmp_path: Path) -> None
     assert record.resumed_from == []
     log = (Store(tmp_path).folder(given.spec.key, 2) / "log.txt").read_text(encoding="utf-8")
     assert "attempt 1 was made with other models/tasks/steps.py; this one starts afresh" in log
+
+
+@pytest.mark.slow
+def test_a_sharded_run_believes_no_checkpoint_without_all_its_parts(tmp_path: Path) -> None:
+    calm = run(order(tmp_path / "calm", SHARDED, devices=2, strategy="fsdp"))
+    given = order(tmp_path / "damaged", SHARDED, devices=2, strategy="fsdp", checkpoint_s=0)
+    process, folder = begin(given)
+    wait_for(folder, "curve.jsonl")
+    process.kill()
+    process.join()
+    wait_until_left_alone(folder)
+    older, newest = sorted((folder / "checkpoints").glob("*.pt"))
+    parts = [read(path)["parts"] for path in (older, newest)]
+    kept = {path.name for path in (folder / "checkpoints").glob("*.part")}
+    assert kept >= {name for names in parts for name in names}
+    # As if rank 1 had been killed while it wrote its part.
+    damaged = folder / "checkpoints" / parts[1][1]
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    record = run(replace(given, attempt=2))
+    log = (Store(given.store).folder(given.spec.key, 2) / "log.txt").read_text(encoding="utf-8")
+    assert f"attempt 1: {damaged.name} is damaged" in log
+    assert f"goes on from {older.name} of attempt 1" in log
+    assert (record.metrics, record.curve) == (calm.metrics, calm.curve)
+    assert record.predictions == calm.predictions
+    assert not list(given.store.rglob("checkpoints"))
+
+
+@pytest.mark.slow
+def test_other_ranks_start_a_sharded_run_afresh(tmp_path: Path) -> None:
+    slow = spec("tests.bench.misbehaving:slow", "digits", batch_size=200)
+    given = order(tmp_path, slow, devices=2, strategy="fsdp")
+    process, folder = begin(given)
+    stopped(given, process, folder)
+    assert len(list((folder / "checkpoints").glob("*.part"))) >= 2
+    record = run(replace(given, attempt=2, devices=1))
+    assert record.resumed_from == []
+    log = (Store(tmp_path).folder(given.spec.key, 2) / "log.txt").read_text(encoding="utf-8")
+    assert "attempt 1 was made with other devices; this one starts afresh" in log
 
 
 def state(step: int) -> dict[str, Any]:

@@ -14,10 +14,11 @@ import torch
 
 from bench.checkpoint import Checkpoints
 from bench.conductor import Control, Stopped
+from bench.loading import DataProblem
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from bench.start import Origin
 from bench.store import Store
-from bench.training import DataProblem, Outcome, train
+from bench.training import Outcome, train
 from models.errors import ModelError
 
 ROOT = Path(__file__).parents[2]

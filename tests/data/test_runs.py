@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.loading import DataProblem
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from bench.training import DataProblem, train
+from bench.training import train
 
 SMALL = {"width": 16, "depth": 1, "hidden": 32}
 
