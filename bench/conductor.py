@@ -84,14 +84,18 @@ class Control:
 class Conductor(pl.Callback):
     """Sets the pace of the training loop, and what happens between its calls.
 
-    `extra` is what else a checkpoint is to hold, `state` one to go on from.
+    `extra` is what else a checkpoint is to hold, `state` one to go on from. A validation has so
+    many batches on this rank.
     """
 
     loader: Loader
     control: Control
     extra: Callable[[], State]
     state: State | None = None
+    validation_batches: int = 0
     steps: int = field(default=1, init=False)  # of the next call
+    _common: int = field(default=0, init=False)  # batches of a validation that every rank has
+    _meeting: int = field(default=0, init=False)  # the batch after which ranks agree next
     _asked: Request | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
 
@@ -107,10 +111,14 @@ class Conductor(pl.Callback):
             self.state = None
         self._saved = time.monotonic()
 
-    def on_train_start(self, *_: Any) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """From here on a SIGTERM waits for the end of a call."""
         self.control.interrupt.install()
         self.control.interrupt.training = True
+        if trainer.world_size > 1:
+            least = torch.tensor(self.validation_batches, device=pl_module.device)
+            dist.all_reduce(least, dist.ReduceOp.MIN)
+            self._common = int(least)
 
     def on_train_batch_start(self, *_: Any) -> None:
         """Start the clock of a call."""
@@ -133,14 +141,23 @@ class Conductor(pl.Callback):
         assert isinstance(pl_module, Task)
         self._agree(trainer, pl_module, epoch=trainer.current_epoch + 1, due=0.0)
 
+    def on_validation_start(self, *_: Any) -> None:
+        """Start the clock of a validation."""
+        self._validating, self._meeting = time.perf_counter(), 0
+
     def on_validation_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: object,
+        batch: object,
+        batch_idx: int,
+        *_: Any,
     ) -> None:
-        """A validation may be long: leave it, to be done again; alone, with a checkpoint."""
+        """A validation may be long: leave it with a checkpoint, to be done again."""
         assert isinstance(pl_module, Task)
-        if self.control.interrupt.asked:
-            if trainer.world_size == 1:
-                self._save(trainer, pl_module, trainer.current_epoch)
+        if self._leaves(trainer, pl_module, batch_idx):
+            self._save(trainer, pl_module, trainer.current_epoch)
             raise Stopped
 
     def on_test_start(self, *_: Any) -> None:
@@ -165,6 +182,25 @@ class Conductor(pl.Callback):
             self._save(trainer, task, epoch)
         if stop:
             raise Stopped
+
+    def _leaves(self, trainer: pl.Trainer, task: Task, number: int) -> bool:
+        """Whether a validation is to be left after a batch.
+
+        Ranks may have unequal numbers of them, so they agree at batches that all have, now and
+        then, as the first one says.
+        """
+        several = trainer.world_size > 1
+        if several and (number != self._meeting or number >= self._common):
+            return False
+        asked = self._look() if trainer.is_global_zero else None
+        stop = self.control.interrupt.asked or asked == "stop"
+        if several:
+            took = (time.perf_counter() - self._validating) / (number + 1)
+            apart = max(1, int(_LOOK_S / took)) if trainer.is_global_zero else 0
+            told = torch.tensor([stop, apart], dtype=torch.int32, device=task.device)
+            dist.all_reduce(told, dist.ReduceOp.MAX)
+            stop, self._meeting = bool(told[0]), number + int(told[1])
+        return stop
 
     def _save(self, trainer: pl.Trainer, task: Task, epoch: int) -> None:
         if self.control.checkpoints is not None:

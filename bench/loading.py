@@ -73,7 +73,8 @@ def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
             world_size=rank.world,
             sample=spec.data.sample,
         )
-        data.setup(None if spec.recipe.epochs else "test")
+        # A trial is not to know the test split, nor can it ask for it.
+        data.setup("test" if not spec.recipe.epochs else None if spec.tested else "fit")
     except Exception as error:
         raise DataProblem(str(error)) from error
     return data

@@ -22,6 +22,7 @@ import torch
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment  # type: ignore[attr-defined]
 
+from bench.order import STOPPED
 from bench.record import Failure
 from bench.store import write_atomically
 
@@ -160,7 +161,8 @@ class Siblings:
         def wait() -> None:
             connection.wait(sentinels)
             time.sleep(2 * PATIENCE_S)
-            if not self.parted:
+            # One that was stopped left this one to write the checkpoint, however long that takes.
+            if not self.parted and not any(p.exitcode == STOPPED for p in self._processes):
                 lost()
 
         Thread(target=wait, daemon=True).start()

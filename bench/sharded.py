@@ -4,6 +4,7 @@ Each rank keeps its part of the weights, of the optimiser's state and of their a
 and loads that alone: nothing is put together on the way, so it comes back bit for bit.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
+from data.batch import Batch
+from data.loader import Loader
 from models.tasks.shards import like, part
 from models.tasks.task import Task
 
@@ -89,6 +92,33 @@ class Sharded(ModelParallelStrategy):
             fully_shard(module, mesh=mesh, reshard_after_forward=True)
         if task.average is not None:
             task.average_weights(task.average.decay)
+
+
+class InStep:
+    """A rank's batches of a split in evaluation, as many as any rank has.
+
+    All ranks call a sharded model together. So one without a share of the last batch repeats the
+    one before, `together` with none, which nothing counts.
+    """
+
+    batch_sampler = None
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader, self.sampler = loader, loader.sampler
+        self.count = math.ceil(loader.sampler.size / loader.batch_size)
+        if not len(loader):
+            raise ValueError("strategy fsdp needs an example of each split for every rank")
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield this rank's batches, then what keeps the others company."""
+        batch = None
+        for batch in self.loader:
+            yield batch
+        if batch is not None and len(self.loader) < self.count:
+            yield batch._replace(together=0)
 
 
 def units(model: nn.Module) -> list[nn.Module]:

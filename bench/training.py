@@ -17,6 +17,7 @@ from bench.order import Strategy, unfit
 from bench.ranks import ALONE, Rank
 from bench.record import DataFacts, Epoch, Start
 from bench.reporter import Ending, Reporter, check_scored, prober
+from bench.sharded import InStep
 from bench.spec import RunSpec
 from bench.start import Origin
 from bench.trainer import make_trainer, quieten, seed_everything
@@ -89,7 +90,9 @@ def train(
         # Each rank drops out something else.
         seed_everything((spec.seed + rank.index * 1_000_003) % 2**32)
     if compiled:
-        model.compile()
+        # Texts come in many lengths, images in one size: so each graph is made once, and does not
+        # depend on which batch came first, as on going on from a checkpoint.
+        model.compile(dynamic=data.entry.kind == "text")
     task = make_task(model, data.entry, spec.recipe)
     probe = prober(spec, data)
     loader = data.train_dataloader() if spec.recipe.epochs else None
@@ -119,15 +122,22 @@ def train(
             "attempts": attempts,
         }
 
+    cut = strategy == "fsdp" and rank.world > 1
+
+    def in_step(evaluated: Any) -> Any:
+        return InStep(evaluated) if cut else evaluated
+
     callbacks: list[pl.Callback] = [reporter]
     if loader:
-        conductor = Conductor(loader, control, extra, state=resumed.state if resumed else None)
+        validation = in_step(data.val_dataloader())
+        state = resumed.state if resumed else None
+        conductor = Conductor(loader, control, extra, state, len(validation))
         callbacks += [conductor, ending]
     trainer = make_trainer(spec.recipe, rank, device, strategy, callbacks)
     pruned = False
     try:
         if loader:
-            trainer.fit(task, conductor.bites(task), data.val_dataloader())
+            trainer.fit(task, conductor.bites(task), validation)
     except Pruned:
         pruned = True
     train_s = time.perf_counter() - started
@@ -135,7 +145,7 @@ def train(
     found: dict[str, torch.Tensor] = {}
     tested = 0
     if spec.tested and not pruned:
-        trainer.test(task, data.test_dataloader(), verbose=False)
+        trainer.test(task, [in_step(split) for split in data.test_dataloader()], verbose=False)
         metrics, found = task.test_results()
         for name in task.tests:
             prefix = "" if name == task.tests[0] else f"{name}_"

@@ -6,37 +6,30 @@ of it that starts in milliseconds and shares nothing with the next one but clean
 
 import faulthandler
 import hashlib
-import io
 import os
-import re
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import safetensors.torch
 import torch
 
 from bench import provenance
 from bench import start as starts
 from bench.checkpoint import Checkpoints
 from bench.conductor import Control, Interrupt, Stopped
-from bench.loading import DataModule, DataProblem
+from bench.loading import DataModule
 from bench.order import STOPPED, TAKEN, UNWRITABLE, Device, Order
 from bench.process import die_with_parent, send_output
 from bench.provenance import now
 from bench.ranks import PATIENCE_S, Rank, Siblings, lost_the_others, most, report, reported
-from bench.record import Cost, Epoch, Example, Examples, Failure, FailureClass, Record
-from bench.reporter import Diverged
-from bench.store import WEIGHTS, Store, Taken, write_atomically
+from bench.record import Epoch, Example, Examples, Failure
+from bench.recording import Recording, describe, log_name
+from bench.store import Store, Taken
 from bench.training import Outcome, train
 from data.errors import DataError
 from models import registry
@@ -58,7 +51,7 @@ def main(order: Order, rank: Rank | None = None, nudge: Callable[[], None] = lam
     interrupt = Interrupt()
     interrupt.install()
     die_with_parent()
-    _pin_threads(order.threads)
+    _pin_threads(order.threads, compiles=order.compile)
     if order.gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(order.gpus)
     device = resolve(order.device)
@@ -85,75 +78,6 @@ def resolve(device: Device) -> str:
     return device
 
 
-@dataclass
-class _Run:
-    """A claimed attempt, and all that its record needs to be written at any moment."""
-
-    order: Order
-    store: Store
-    folder: Path
-    device: str
-    clock: float
-    started: str
-    checkpoints: Checkpoints
-    # Held by whoever writes the record, and never released.
-    writing: threading.Lock = field(default_factory=threading.Lock)
-
-    def finish(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int = 0) -> None:
-        """Write the record and delete the checkpoints, unless a retry may go on from them."""
-        self.writing.acquire()
-        record = self._record(outcome, failure, peak_bytes)
-        self.store.write_record(self.folder, record)
-        if failure is None or failure.kind != "infrastructure":
-            self.checkpoints.delete()
-
-    def log(self, rank: int = 0) -> Path:
-        """The log of a rank, as a failure names it."""
-        return (self.folder / log_name(rank)).relative_to(self.store.root)
-
-    def _record(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int) -> Record:
-        order, store = self.order, self.store
-        predictions = cost = weights = None
-        if outcome is not None:
-            if outcome.weights is not None:
-                weights = _save_weights(self.folder / WEIGHTS, outcome.weights)
-            if outcome.predictions:
-                predictions = _save_predictions(self.folder / "predictions.npz", outcome)
-            total_s = time.perf_counter() - self.clock + outcome.earlier_s
-            cost = Cost(
-                parameters=outcome.parameters,
-                trainable_parameters=outcome.trainable_parameters,
-                train_s=outcome.train_s,
-                total_s=total_s,
-                device_h=total_s / 3600 * order.devices,
-                train_examples_per_s=outcome.train_examples_per_s,
-                peak_memory_bytes=peak_bytes,
-            )
-        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        environment = store.write_environment(provenance.environment(gpus))
-        pruned = outcome is not None and outcome.pruned
-        return Record(
-            key=order.spec.key,
-            attempt=order.attempt,
-            status="failed" if failure else "pruned" if pruned else "done",
-            spec=order.spec,
-            started=self.started,
-            ended=now(),
-            metrics=outcome.metrics if outcome else {},
-            scored=outcome.scored if outcome else 0,
-            curve=outcome.curve if outcome else [],
-            predictions=predictions,
-            weights=weights,
-            start=outcome.start if outcome else None,
-            checkpoints=outcome.checkpoints if outcome else {},
-            cost=cost,
-            data=outcome.data if outcome else None,
-            provenance=provenance.of(order, device=self.device, environment=environment),
-            failure=failure,
-            resumed_from=outcome.resumed_from if outcome else [],
-        )
-
-
 def _lead(
     order: Order,
     rank: Rank | None,
@@ -171,7 +95,7 @@ def _lead(
         checkpoints = Checkpoints(
             folder / "checkpoints", made_with(order, device), _earlier(store, order)
         )
-        run = _Run(order, store, folder, device, clock, started, checkpoints)
+        run = Recording(order, store, folder, device, clock, started, checkpoints)
         control = Control(
             interrupt=interrupt,
             request=partial(store.requested, folder),
@@ -227,7 +151,7 @@ def _train(
     control: Control,
     folder: Path,
     siblings: Siblings | None = None,
-    run: "_Run | None" = None,
+    run: Recording | None = None,
     nudge: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, int]:
     """Train together with the other ranks; the outcome, and the most memory that a rank took."""
@@ -293,7 +217,7 @@ def _curve(
         yield tell
 
 
-def _cause(error: BaseException, run: _Run, siblings: Siblings | None) -> Failure:
+def _cause(error: BaseException, run: Recording, siblings: Siblings | None) -> Failure:
     """Why the run failed: this rank's error, unless that only says that another one is gone."""
     if not lost_the_others(error):
         return describe(error, run.log())
@@ -305,7 +229,7 @@ def _cause(error: BaseException, run: _Run, siblings: Siblings | None) -> Failur
     return describe(error, run.log()).model_copy(update={"kind": "infrastructure"})
 
 
-def _heard(run: _Run, siblings: Siblings | None) -> Failure | None:
+def _heard(run: Recording, siblings: Siblings | None) -> Failure | None:
     """What is known of the end of another rank."""
     if found := reported(run.folder):
         return found
@@ -318,7 +242,7 @@ def _heard(run: _Run, siblings: Siblings | None) -> Failure | None:
     return None
 
 
-def _give_up(run: _Run, siblings: Siblings) -> None:
+def _give_up(run: Recording, siblings: Siblings) -> None:
     """End a run one of whose ranks has died while this one waits for it."""
     run.finish(None, _heard(run, siblings))
     siblings.end()
@@ -357,54 +281,14 @@ def _earlier(store: Store, order: Order) -> list[tuple[int, Path]]:
     return [(number, store.folder(key, number) / "checkpoints") for number in numbers]
 
 
-def log_name(rank: int) -> str:
-    """The name of a rank's log."""
-    return f"log-{rank}.txt" if rank else "log.txt"
-
-
-def describe(error: BaseException, log: Path) -> Failure:
-    """Class and one line of an exception."""
-    text = " ".join(str(error).split())
-    kind: FailureClass = "code"
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or re.search(
-        r"can't allocate memory|out of memory", text
-    ):
-        kind = "out-of-memory"
-    elif isinstance(error, Diverged):
-        kind = "divergence"
-    elif isinstance(error, DataProblem):
-        kind = "data"
-    elif isinstance(error, OSError):
-        kind = "infrastructure"
-    return Failure(kind=kind, message=f"{type(error).__name__}: {text}"[:500], log=str(log))
-
-
-def _save_predictions(path: Path, outcome: Outcome) -> str:
-    """Write the predictions, whole numbers as small as they fit; return the file's SHA-256."""
-    stream = io.BytesIO()
-    small: dict[str, Any] = {name: _small(v) for name, v in outcome.predictions.items()}
-    np.savez_compressed(stream, **small)
-    write_atomically(path, stream.getvalue())
-    return hashlib.sha256(stream.getvalue()).hexdigest()
-
-
-def _save_weights(path: Path, weights: dict[str, torch.Tensor]) -> str:
-    """Write the final weights for those who start from them; return the file's SHA-256."""
-    content = safetensors.torch.save(weights)
-    write_atomically(path, content)
-    return hashlib.sha256(content).hexdigest()
-
-
-def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if values.dtype.kind not in "iu" or not values.size:
-        return values
-    return values.astype(np.result_type(*map(np.min_scalar_type, (values.min(), values.max()))))
-
-
-def _pin_threads(threads: int) -> None:
+def _pin_threads(threads: int, *, compiles: bool) -> None:
     """Give the run its own number of threads, so that runs side by side don't fight for cores."""
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
     torch.set_num_threads(threads)
+    if compiles:
+        from torch._inductor import config  # takes a while
+
+        config.compile_threads = threads
 
 
 def _reset_peak_memory() -> None:

@@ -32,11 +32,11 @@ class Corpus(TextData):
         self.whole_words = whole_words
 
     def setup(self, stage: str | None = None) -> None:
-        """Load all splits, once."""
+        """Load all splits, once; for "fit" no test split is opened."""
         if self.splits:
             return
         kept = load(self.entry, sample=self.sample)
-        self._open(kept)
+        self._open(kept, stage)
         special, continues = (
             torch.from_numpy(kept.array(name)) for name in ("special", "continues")
         )

@@ -92,6 +92,10 @@ class DataSet:
         shifted = (f"{self.metrics[0]}_shift{pixels}" for pixels in range(1, self.shifts + 1))
         return (*self.metrics, *shifted)
 
+    def serves(self, split: str, stage: str | None) -> bool:
+        """Whether a stage sees a split: "fit" sees no test split, None sees all."""
+        return stage != "fit" or split in {"train", "val"}
+
     def made_of(self, split: str) -> tuple[str, int]:
         """The split whose examples these are, and by how many pixels they are moved right."""
         if self.shifts and split.startswith("shift"):

@@ -58,7 +58,7 @@ class ImageData(pl.LightningDataModule):
         self.fingerprint = ""
 
     def setup(self, stage: str | None = None) -> None:
-        """Load and check all splits, once."""
+        """Load and check all splits, once; for "fit" no test split is left."""
         if self.splits:
             return
         entry = self.entry
@@ -82,13 +82,14 @@ class ImageData(pl.LightningDataModule):
             members = split.shots(entry, train.labels, seed=self.seed)
             splits["train"] = Images(train.pixels[members], train.labels[members])
             self.fingerprint = cache.part(self.fingerprint, members)
-        self.splits = splits
+        self.splits = {name: found for name, found in splits.items() if entry.serves(name, stage)}
 
     @property
     def sizes(self) -> dict[str, int]:
         """The number of examples of each split."""
         found = {name: len(images.labels) for name, images in self.splits.items()}
-        return found | {name: found[self.entry.made_of(name)[0]] for name in self.entry.tests}
+        tests = {name: self.entry.made_of(name)[0] for name in self.entry.tests}
+        return found | {name: found[of] for name, of in tests.items() if of in found}
 
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""

@@ -56,10 +56,14 @@ class StreamedImages(ImageData):
         self._labels: dict[str, np.ndarray] = {}
 
     def setup(self, stage: str | None = None) -> None:
-        """Find and check all splits, or the test splits alone; no image is decoded yet."""
+        """Find and check all splits, or the test splits alone; no image is decoded yet.
+
+        For "fit" nothing is left of the test splits.
+        """
         tests = {self.entry.made_of(name)[0]: None for name in self.entry.tests}
         wanted = tuple(tests) if stage == "test" else None
-        if self.sources.keys() >= set(wanted or self.entry.splits):
+        needed = [s for s in wanted or self.entry.splits if self.entry.serves(s, stage)]
+        if self.sources.keys() >= set(needed):
             return
         found = rows.of(self.entry, wanted)
         labels = {name: source.labels(self.entry.label) for name, source in found.items()}
@@ -94,12 +98,15 @@ class StreamedImages(ImageData):
             self._labels["train"] = self._labels["train"][members]
             self.fingerprint = cache.part(self.fingerprint, members)
         self.mean, self.std = torch.tensor(self.entry.mean), torch.tensor(self.entry.std)
+        for name in [name for name in self.sources if not self.entry.serves(name, stage)]:
+            del self.sources[name], self._labels[name]
 
     @property
     def sizes(self) -> dict[str, int]:
         """The number of examples of each split."""
         found = {name: len(labels) for name, labels in self._labels.items()}
-        return found | {name: found[self.entry.made_of(name)[0]] for name in self.entry.tests}
+        tests = {name: self.entry.made_of(name)[0] for name in self.entry.tests}
+        return found | {name: found[of] for name, of in tests.items() if of in found}
 
     def pixels(self, split: str, row: int) -> np.ndarray:
         """One image as evaluation sees it."""

@@ -48,13 +48,14 @@ class TextData(pl.LightningDataModule):
         self.fingerprint = ""
 
     def setup(self, stage: str | None = None) -> None:
-        """Load and check all splits, once."""
+        """Load and check all splits, once; for "fit" no test split is opened."""
         if not self.splits:
-            self._open(load(self.entry, sample=self.sample))
+            self._open(load(self.entry, sample=self.sample), stage)
 
-    def _open(self, kept: cache.Bundle) -> None:
+    def _open(self, kept: cache.Bundle, stage: str | None) -> None:
         """Map the splits of a bundle, and of the training split the shots that are asked for."""
-        self.splits = {name: texts.load(kept, name) for name in kept.facts["splits"]}
+        names = [name for name in kept.facts["splits"] if self.entry.serves(name, stage)]
+        self.splits = {name: texts.load(kept, name) for name in names}
         self.shown = [Example(label, tuple(t)) for label, t, _ in kept.facts["examples"]]
         self.fingerprint = kept.fingerprint
         if self.entry.shots:

@@ -26,7 +26,7 @@ from bench.cli.options import (
     use_data_root,
 )
 from bench.errors import UserError, nearest
-from bench.launch.devices import demand, gpus
+from bench.launch.devices import demand, demand_compiler, gpus
 from bench.order import Device, Execution, Strategy, unfit
 
 if TYPE_CHECKING:
@@ -181,10 +181,14 @@ def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
     if device == "auto":
         # What a cluster's nodes have is known there alone.
         device = "cuda" if not local or gpus() else "cpu"
+    if execution.compile and local and device == "cpu":
+        demand_compiler()
     study = plan.study
-    for label in study.entries:
+    recipes = [(label, study.recipe_of(label)) for label in study.entries]
+    recipes += [(planned.run.entry, planned.run.spec.recipe) for planned in plan.runs]  # stages too
+    for label, recipe in recipes:
         problem = unfit(
-            study.recipe_of(label),
+            recipe,
             device=device,
             devices=execution.devices,
             strategy=execution.strategy,

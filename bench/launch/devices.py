@@ -1,6 +1,8 @@
 """The devices of this host, counted without torch, and how runs share them."""
 
 import os
+import shutil
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +43,15 @@ def demand(device: Device, devices: int, threads: int) -> int:
     what = f"{there} GPU" if there else f"{_cores()} CPU core"
     is_there = f"is {what}" if what.startswith("1 ") else f"are {what}s"
     raise UserError(f"--devices {devices}: there {is_there} here")
+
+
+def demand_compiler() -> None:
+    """A UserError where torch's compiler would not find what it needs to compile for a CPU."""
+    compiler = os.environ.get("CXX", "g++")
+    if shutil.which(compiler) is None:
+        raise UserError(f"--compile: there is no C++ compiler {compiler} on this host (see CXX)")
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        raise UserError("--compile: Python's C headers are not on this host (Debian: python3-dev)")
 
 
 def share(gpus: Sequence[str], devices: int, slot: int) -> tuple[str, ...]:

@@ -45,7 +45,8 @@ class LocalJob:
             return None
         if code == TAKEN:
             return Ending("taken")
-        if code == STOPPED:
+        # Just begun, it has no answer to SIGTERM yet, and nothing to leave.
+        if code in {STOPPED, -signal.SIGTERM}:
             return Ending("stopped")
         how = f"exited with code {code}"
         if code < 0:

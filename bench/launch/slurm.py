@@ -311,6 +311,8 @@ def batch(path: Path) -> int:
         ]
     )  # fmt: skip
     code = ranks.wait()
+    # Just begun, a rank has no answer to it yet, and nothing to leave.
+    code = STOPPED if code == 128 + signal.SIGTERM else code
     asked = store.requested(store.folder(key, order.attempt)) == "stop"
     # A job that is being cancelled would be queued again, too.
     if code == STOPPED and not asked and _state(job) == "RUNNING":
@@ -326,15 +328,17 @@ def _state(job: str) -> str:
 
 def rank(path: Path) -> int:
     """One rank of the job, started by srun."""
-    from bench import worker
-    from bench.ranks import Rank
-
-    this = Rank.of_slurm()
+    # The imports take seconds.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     try:
-        worker.main(orders.read(path), this)
+        from bench import worker
+        from bench.ranks import Rank
+
+        worker.main(orders.read(path), Rank.of_slurm())
     except SystemExit as end:
         # The first rank speaks for all.
-        return int(end.code or 0) if this.first or end.code != STOPPED else 0
+        first = os.environ.get("SLURM_PROCID", "0") == "0"
+        return int(end.code or 0) if first or end.code != STOPPED else 0
     return 0
 
 

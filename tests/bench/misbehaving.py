@@ -57,6 +57,16 @@ class _Slow(_Broken):
         return logits
 
 
+class _SlowToScore(_Broken):
+    """Says in the log when it is scored, and takes its time."""
+
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        if not self.training:
+            print("scoring", flush=True)  # noqa: T201 - the log
+            time.sleep(0.2)
+        return logits
+
+
 def raises(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
     """Raise in the first step."""
     return _Raises(channels * image_size**2, classes)
@@ -85,6 +95,11 @@ def not_a_number(*, channels: int = 1, image_size: int = 8, classes: int = 10) -
 def slow(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
     """Take a second an epoch, so that it can be interrupted."""
     return _Slow(channels * image_size**2, classes)
+
+
+def slow_to_score(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Take seconds for a validation or a test."""
+    return _SlowToScore(channels * image_size**2, classes)
 
 
 class _Second(_Broken):

@@ -77,6 +77,18 @@ def test_on_a_cpu_ranks_and_threads_share_the_cores(monkeypatch: pytest.MonkeyPa
         devices.demand("auto", 2, threads=1)
 
 
+def test_a_missing_compiler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(UserError, match="compiler no-such-compiler on this host"):
+        devices.demand_compiler()
+    (tmp_path / "c++").write_text("")
+    (tmp_path / "c++").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "c++"))
+    monkeypatch.setattr(devices.sysconfig, "get_path", lambda _: str(tmp_path))
+    with pytest.raises(UserError, match="Python's C headers are not on this host"):
+        devices.demand_compiler()
+
+
 def test_an_order_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
     made = order(tmp_path, gpus=("GPU-1", "MIG-2"), devices=2, strategy="fsdp", compile=True)
     orders.write(made, tmp_path / "order.json")
@@ -155,3 +167,14 @@ def test_endings_of_local_processes(local: Local, tmp_path: Path) -> None:
     if spare is not None:
         spare.process.join(10)
         assert spare.process.exitcode == 0
+
+
+@pytest.mark.slow
+def test_a_process_that_has_just_begun_can_be_asked_to_stop(local: Local, tmp_path: Path) -> None:
+    Store(tmp_path).prepare()
+    for attempt, wait_s in enumerate((0.0, 0.002, 0.01, 0.05), start=1):
+        job = local.start(order(tmp_path, attempt=attempt), 0)
+        time.sleep(wait_s)
+        job.stop()
+        assert end_of(local, job)[0] == "stopped"
+    local.close()

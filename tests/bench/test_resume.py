@@ -1,6 +1,7 @@
 """Killed at any step and gone on from there: the result is bit for bit the one left in peace."""
 
 import random
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 from bench import training
 from bench.checkpoint import Checkpoints, read
 from bench.conductor import Control
-from bench.order import Order
+from bench.order import STOPPED, Order
 from bench.record import Record
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from bench.store import Store
@@ -173,6 +174,82 @@ def test_other_ranks_start_a_sharded_run_afresh(tmp_path: Path) -> None:
     assert "attempt 1 was made with other devices; this one starts afresh" in log
 
 
+def wait_until_scored(folder: Path, batches: int) -> None:
+    deadline = time.monotonic() + 120
+    while (folder / "log.txt").read_text(encoding="utf-8").count("scoring") < batches:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"devices": 2}, {"devices": 2, "strategy": "fsdp"}],
+    ids=["alone", "ranks", "sharded"],
+)
+def test_sigterm_in_validation_and_test_loses_nothing(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    slow = spec("tests.bench.misbehaving:slow_to_score", "digits", epochs=2)
+    calm = run(order(tmp_path / "calm", slow, **changes))
+    # Each validation and the test have 8 batches, of which two ranks have as many.
+    given = order(tmp_path / "stopped", slow, **changes)
+    for attempt, batches in ((1, 10), (2, 10)):
+        given = replace(given, attempt=attempt, checkpoint_s=0 if attempt > 1 else 600)
+        process, folder = begin(given)
+        wait_for(folder, "log.txt")
+        wait_until_scored(folder, batches)
+        process.terminate()
+        process.join(60)
+        assert process.exitcode == STOPPED
+        wait_until_left_alone(folder)
+        assert Store(given.store).scan()[slow.key].state == "interrupted"
+        left_off = read(max((folder / "checkpoints").glob("*.pt")))
+        assert left_off is not None
+        # First in the second epoch's validation, its steps taken; then in the test.
+        assert (left_off["epoch"], left_off["batch"]) == ((1, 21), (2, 0))[attempt - 1]
+    record = run(replace(given, attempt=3))
+    assert record.resumed_from == [1, 2]
+    assert (record.metrics, record.curve) == (calm.metrics, calm.curve)
+    log = Store(given.store).folder(slow.key, 3) / "log.txt"
+    assert log.read_text(encoding="utf-8").count("scoring") == 8  # the test alone
+
+
+COMPILED = {
+    "alone": (spec(FORGETFUL, "digits", epochs=6, crop=1, ema=0.9), {"compile": True}),
+    "words": (
+        spec("gmlp-text", "polarity", {**TEXT, "dropout": 0.0}, epochs=2),
+        {"compile": True},
+    ),
+    "ranks": (spec(FORGETFUL, "digits", epochs=6), {"compile": True, "devices": 2}),
+    "sharded": (
+        spec("mlp", "digits", {"width": 32}),
+        {"compile": True, "devices": 2, "strategy": "fsdp"},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_run_is_as_an_eager_one_and_goes_on_bit_for_bit(
+    name: str, tmp_path: Path
+) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++ to compile with")
+    of, changes = COMPILED[name]
+    eager = run(order(tmp_path / "eager", of, devices=changes.get("devices", 1)))
+    calm = run(order(tmp_path / "calm", of, **changes))
+    assert calm.provenance.compiled
+    assert calm.scored == eager.scored
+    # Dropout draws other numbers when it is compiled.
+    assert calm.metrics["accuracy"] == pytest.approx(eager.metrics["accuracy"], abs=0.1)
+    given = order(tmp_path / "killed", of, **changes, checkpoint_s=0)
+    record, places = kill_at_random(given, kills=2, seed=1)
+    assert any(places)
+    assert (record.metrics, record.curve) == (calm.metrics, calm.curve)
+    assert record.predictions == calm.predictions
+
+
 def state(step: int) -> dict[str, Any]:
     return {"epoch": step // 10, "step": step, "weights": torch.full((100,), step)}
 
@@ -214,21 +291,33 @@ def test_what_can_t_be_written_costs_no_run(tmp_path: Path, capsys: Any) -> None
     assert "no checkpoint could be written" in capsys.readouterr().out
 
 
-def test_a_trial_never_asks_for_the_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    from data.images import ImageData
-
-    def refuse(self: ImageData) -> None:
-        raise AssertionError("a trial has no test")
-
-    monkeypatch.setattr(ImageData, "test_dataloader", refuse)
-    of = spec("mlp", "digits", {"width": 16}, epochs=2)
+@pytest.mark.parametrize(
+    "of",
+    [
+        spec("mlp", "digits", {"width": 16}, epochs=2),
+        spec("gmlp-text", "python-docs", TEXT, epochs=1),
+        spec("gmlp-text", "polarity", TEXT, epochs=1),
+    ],
+    ids=lambda of: of.data.name,
+)
+def test_a_trial_has_no_test_split(of: RunSpec) -> None:
+    shown: list[Any] = []
     trial = training.train(
-        of.model_copy(update={"tested": False}), device="cpu", tell=lambda _: None
+        of.model_copy(update={"tested": False}),
+        device="cpu",
+        tell=lambda _: None,
+        loaded=shown.append,
     )
     assert trial.metrics == {}
     assert trial.predictions == {}
     assert trial.scored == trial.data.test == 0
-    assert [epoch.epoch for epoch in trial.curve] == [1, 2]
+    assert len(trial.curve) == of.recipe.epochs
     assert all(epoch.val_loss is not None for epoch in trial.curve)
-    with pytest.raises(AssertionError, match="a trial has no test"):
-        training.train(of, device="cpu", tell=lambda _: None)
+    (data,) = shown
+    assert data.sizes.keys() == data.splits.keys() == {"train", "val"}
+    with pytest.raises(KeyError, match="test"):
+        data.test_dataloader()
+    tested = training.train(of, device="cpu", tell=lambda _: None)
+    assert tested.curve == trial.curve
+    assert tested.data.fingerprint == trial.data.fingerprint
+    assert tested.scored > 0

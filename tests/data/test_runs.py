@@ -88,7 +88,7 @@ def test_a_setting_that_would_do_nothing_is_refused(data, recipe, says: str) -> 
 def test_predictions_that_are_no_whole_numbers_are_kept(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from bench.worker import _save_predictions
+    from bench.recording import _save_predictions
 
     outcome = run("bag", {"width": 16, "hidden": 16}, {"name": "polarity"})
     values = {

@@ -113,3 +113,9 @@ def test_streamed_images_have_both(tmp_path) -> None:
     assert data.sizes == {"train": 4, "val": 4, "test": 6, "shift1": 6}
     plain, moved = (torch.cat([b.inputs[0] for b in loader]) for loader in data.test_dataloader())
     assert torch.equal(moved[..., 1:], plain[..., :-1])
+    trial = StreamedImages(entry, batch_size=4, seed=0, workers=0)
+    trial.setup("fit")
+    assert trial.sizes == {"train": 4, "val": 4}
+    assert trial.fingerprint == data.fingerprint
+    with pytest.raises(KeyError, match="test"):
+        trial.test_dataloader()
