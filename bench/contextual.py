@@ -75,7 +75,10 @@ def _made_from(embedding: FrozenEncoder, data: TextData) -> dict[str, Any]:
     settings = json.loads(encoder.config.to_json_string())
     settings.pop("_name_or_path", None)  # a place on this machine
     weights = ((name, value.numpy()) for name, value in sorted(encoder.state_dict().items()))
+    # A trial has no test split, and so other texts.
+    splits = {} if set(data.entry.tests) <= data.splits.keys() else {"splits": sorted(data.splits)}
     return {
+        **splits,
         "format": _FORMAT,
         "texts": data.fingerprint,
         "encoder": cache.fingerprint(weights),

@@ -11,10 +11,11 @@ import torch
 from transformers import BertConfig, BertModel
 
 from bench import contextual, sources
+from bench.loading import load
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from bench.start import file_digest
 from bench.store import Store
-from bench.training import load, train
+from bench.training import train
 from models.layers.memory import Memory
 from models.registry import create
 from models.text import TextModel
@@ -237,3 +238,13 @@ def test_runs_at_once_share_the_states_and_record_whose_they_are(
         assert attempt.record is not None
         assert attempt.record.checkpoints == {encoder: digest}
         assert "the encoder's states of 7,800 texts" in (attempt.folder / "log.txt").read_text()
+
+
+def test_what_is_kept_for_trials_has_no_test_split(encoder: str, tmp_path: Path) -> None:
+    trial, tested = (
+        train(spec(encoder, tested=tested), device="cpu", tell=lambda _: None)
+        for tested in (False, True)
+    )
+    assert trial.curve == tested.curve
+    assert tested.scored > trial.scored == 0
+    assert len(list(tmp_path.glob("cache/data/entailment-states-*-*/states.npy"))) == 2
