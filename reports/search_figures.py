@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from reports.figures import COLOURS, LINES, MARKERS
+from reports.figures import COLOURS, LINES, MARKERS, plain_ticks
 from reports.table import Column, Figure, Report, SearchLines
 from reports.text import shorten
 
@@ -26,6 +26,7 @@ def draw(axes: Axes, figure: Figure, report: Report, column: Column) -> None:
     if figure.kind == "front":
         axes.set_xlabel({"parameters": "parameters"}.get(_cost(report), "training µs an example"))
         axes.set_xscale("log")
+        plain_ticks(axes)
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     else:
         axes.set_xlabel("trials" if figure.kind == "best" else "random trials, the recipe's aside")

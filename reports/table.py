@@ -14,7 +14,7 @@ from bench.search.trial import Ledger
 from bench.spec import Recipe, Scalar
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 9
+REPORT_VERSION = 10
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.

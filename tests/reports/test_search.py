@@ -200,6 +200,26 @@ def test_the_front_holds_what_none_beats_in_both(make) -> None:
     assert "front" in {figure.kind for figure in report.figures}
 
 
+def test_the_cost_s_axis_has_a_few_plain_numbers(make) -> None:
+    from matplotlib.figure import Figure
+
+    from reports import search_figures
+
+    trials = [trial(i, 0.5 + i / 100, cost=1_300.0 + 1_700 * i) for i in range(12)]
+    budget = {"cost": "parameters", "trials": 12}
+    report, _ = report_of(make, [ledger("A", trials=trials, budget=budget)])
+    (wanted,) = [figure for figure in report.figures if figure.kind == "front"]
+    drawn = Figure()
+    axes = drawn.subplots()
+    search_figures.draw(axes, wanted, report, report.tables[0].columns[0])
+    drawn.canvas.draw()
+    assert not any(label.get_text() for label in axes.get_xticklabels(minor=True))
+    low, high = axes.get_xlim()
+    ticks = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+    shown = [label.get_text() for place, label in ticks if low <= place <= high]
+    assert shown == ["2 k", "5 k", "10 k", "20 k"]
+
+
 def test_every_format_shows_it(make, tmp_path: Path) -> None:
     budget = {"cost": "parameters", "trials": 12}
     costly = [trial(i, 0.5 + i / 100, cost=100.0 + i) for i in range(12)]
