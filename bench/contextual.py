@@ -25,7 +25,7 @@ from models.layers.embedding import FrozenEncoder
 from models.layers.memory import Memory
 
 #: More than this is not kept, but computed as it is read.
-MOST_BYTES = 16 * 2**30
+MOST_BYTES = 8 * 2**30
 _FORMAT = 1
 _TOKENS = 2048  # in a batch, about
 
