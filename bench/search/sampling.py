@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.search import forms, samplers
@@ -116,6 +117,14 @@ class Sampling:
         identity = self.storage.get_trial_id_from_study_id_trial_number(self._id, trial.number)
         if self.storage.get_trial(identity).state.is_finished():
             return
+        import optuna
+
+        # Whoever else sees that it is over may tell it between this look and the next line.
+        with suppress(optuna.exceptions.UpdateFinishedTrialError):
+            self._tell_running(trial, identity)
+
+    def _tell_running(self, trial: Trial, identity: int) -> None:
+        """End a trial that Optuna takes for a running one, or for one that has not begun."""
         import optuna
 
         state = forms.state(trial)

@@ -50,6 +50,21 @@ def search(cell: Cell, folder: Path, trials: int) -> list[dict[str, Any]]:
     return [trial.params for trial in done]
 
 
+def test_a_trial_that_another_parent_tells_at_the_same_moment_is_told(
+    page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = cell_of(page)
+    ours, theirs = (Sampling(cell, storage.connect(None, tmp_path)) for _ in range(2))
+    done = over(0, ours.ask(0, []))
+    before = theirs.storage.get_trial(0)
+    ours.tell([done])
+    # They looked just before we told it.
+    monkeypatch.setattr(theirs.storage, "get_trial", lambda _: before)
+    theirs.tell([done])
+    monkeypatch.undo()
+    assert theirs.storage.get_trial(0).values == [done.value]
+
+
 def test_tpe_draws_what_it_would_find_out_by_itself(
     page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
