@@ -1,15 +1,12 @@
 """Draw a report's figures: the same runs give the same bytes.
 
-Made with Figure objects, without pyplot, so there is no global state and no display. Entries
-differ in colour, line style and marker, for print in grey and for the colour-blind.
+Made with Figure objects, without pyplot, so there is no global state and no display.
 """
 
-import io
 import math
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -18,92 +15,14 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from bench.record import Epoch
+from reports import search_figures, speed_figures
 from reports.across import critical_difference
-from reports.captions import FEW
+from reports.looks import COLOURS, INK, LINES, METADATA, STYLE, legend, look, looks, measured, save
 from reports.statistics import Floats
-from reports.table import Column, Figure, Report, Row, Run
+from reports.table import Column, Figure, Report, Run
 from reports.text import shorten, spread, thinned
 
-# Text and axes are drawn in this ink, which a page may replace by its own colour.
-INK = "#1f2328"
-# A file stands on paper of its own, for readers with a dark page.
-PAPER = "#ffffff"
-# Okabe and Ito's palette without yellow, which is too pale for a line.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
-LINES = ("-", "--", "-.", ":", (0, (8, 2, 2, 2, 2, 2)), (0, (3, 1, 1, 1, 1, 1)))
 CURVE_POINTS = 100  # of a line; more would only make the files large
-GREY = "#8c959f"
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-
-STYLE: dict[Any, Any] = {
-    "text.parse_math": False,  # a label may hold dollars
-    "pdf.fonttype": 42,  # journals refuse matplotlib's Type 3
-    "svg.hashsalt": "lightning-bench",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#8c959f",
-    "grid.alpha": 0.25,
-    "grid.linewidth": 0.6,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "axes.facecolor": "none",
-    "figure.figsize": (6.0, 3.7),
-    "figure.constrained_layout.use": True,
-}
-
-
-# Neither dates nor versions: the same runs give the same bytes.
-METADATA: dict[str, dict[str, None]] = {
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-    "png": {"Software": None},
-}
-
-
-def look(number: int) -> dict[str, Any]:
-    """Colour and marker of an entry: beyond the eighth the same shapes again, hollow."""
-    colour = COLOURS[number % len(COLOURS)]
-    hollow = number // len(MARKERS) % 2
-    return {
-        "color": colour,
-        "marker": MARKERS[number % len(MARKERS)],
-        "markerfacecolor": PAPER if hollow else colour,
-    }
-
-
-def looks(report: Report, column: Column) -> list[tuple[Row, dict[str, Any], str | None]]:
-    """The measured rows with the look and the label of each: the best few, or all, have their own.
-
-    The others are grey and share one label.
-    """
-    rows = _measured(report)
-    place = report.tables[0].columns.index(column)
-    sign = -1 if column.higher_is_better else 1
-
-    def rank(row: Row) -> float:
-        value = row.cells[place].value
-        return math.inf if value is None else sign * value
-
-    best = {row.label for row in sorted(rows, key=rank)[:FEW]}
-    own: list[tuple[Row, dict[str, Any], str | None]] = []
-    others: list[tuple[Row, dict[str, Any], str | None]] = []
-    for number, row in enumerate(rows):
-        if row.label in best:
-            style = {**look(number), "linestyle": LINES[number % len(LINES)], "zorder": 3}
-            own.append((row, style, shorten(row.label, 28)))
-        else:
-            grey = {"color": GREY, "marker": None, "linestyle": "-", "zorder": 1}
-            others.append((row, grey, None if others else f"{len(rows) - FEW} others"))
-    return own + others
-
 
 Curves = dict[tuple[str, str], list[list[Epoch]]]
 
@@ -133,18 +52,14 @@ def files(
             elif figure.kind == "profile":
                 _profile(axes, report, runs, column)
             elif figure.kind == "throughput":
-                from reports import speed_figures  # which takes its colours from here
-
                 place = report.tables[0].columns.index(column)
                 speed_figures.against_throughput(
-                    axes, _measured(report), column, place, figure.speeds
+                    axes, measured(report), column, place, figure.speeds
                 )
                 axes.set_xlabel(figure.x)
                 axes.set_ylabel(f"test {_label(column)}")
                 legend(axes)
             elif figure.kind in {"best", "expected", "front"}:
-                from reports import search_figures  # which takes its colours from here
-
                 search_figures.draw(axes, figure, report, column)
                 legend(axes)
             else:
@@ -153,22 +68,9 @@ def files(
         yield from found.items()
 
 
-def save(canvas: Canvas, kind: str) -> bytes:
-    """The drawing as a file of this kind."""
-    file = io.BytesIO()
-    canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
-    # Laid out once, by the first file; that takes as long as drawing.
-    canvas.set_layout_engine("none")
-    return file.getvalue()
-
-
 def _parameters(report: Report) -> int:
     """Where the main table has its parameter counts."""
     return [column.id for column in report.tables[0].columns].index("parameters")
-
-
-def _measured(report: Report) -> list[Row]:
-    return [row for row in report.tables[0].rows if row.source == "measured"]
 
 
 def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
@@ -186,7 +88,7 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
         if not epochs:
             continue
         values = column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in by_epoch])
-        own = style["color"] != GREY
+        own = style["marker"] is not None
         axes.plot(
             epochs,
             values.mean(axis=0),
@@ -247,7 +149,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
             **style | {"linestyle": "none", "marker": style["marker"] or "."},
         )
     _front(axes, report, column)
-    _size_axis(axes, [row.cells[sizes].value for row in _measured(report)])
+    _size_axis(axes, [row.cells[sizes].value for row in measured(report)])
     axes.set_ylabel(f"test {_label(column)}")
     legend(axes)
 
@@ -255,7 +157,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
 def _growth(axes: Axes, report: Report, column: Column, figure: Figure) -> None:
     """The test metric of each family over depth or size."""
     place = report.tables[0].columns.index(column)
-    cells = {row.label: row.cells[place] for row in _measured(report)}
+    cells = {row.label: row.cells[place] for row in measured(report)}
     for number, (family, points) in enumerate(figure.lines.items()):
         found = [(x, cells[label]) for label, x in points.items()]
         known = [(x, cell, cell.value) for x, cell in found if cell.value is not None]
@@ -286,7 +188,7 @@ def _front(axes: Axes, report: Report, column: Column) -> None:
     """A step line through the entries that no smaller one beats on average."""
     table = report.tables[0]
     place, sizes = table.columns.index(column), _parameters(report)
-    cells = [(row.cells[sizes].value, row.cells[place].value) for row in _measured(report)]
+    cells = [(row.cells[sizes].value, row.cells[place].value) for row in measured(report)]
     known = [(size, value) for size, value in cells if size is not None and value is not None]
     sign = 1 if column.higher_is_better else -1
     front: list[tuple[float, float]] = []
@@ -382,26 +284,6 @@ def _ranks(canvas: Canvas, axes: Axes, report: Report) -> None:
     axes.grid(visible=False)
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.spines["top"].set_visible(True)
-
-
-def plain_ticks(axes: Axes) -> None:
-    """Plain numbers at the ticks of logarithmic axes."""
-    for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
-        if scale == "log":
-            low, high = axis.get_view_interval()
-            # Less than two decades have few major ticks, and minor ones run into each other.
-            if getattr(axis.get_transform(), "base", 10) == 10 and high < 100 * low:
-                few = high < 4 * low
-                axis.set_major_locator(MaxNLocator(4) if few else LogLocator(subs=(1, 2, 5)))
-            axis.set_major_formatter("{x:g}")
-            axis.set_minor_formatter(NullFormatter())
-
-
-def legend(axes: Axes) -> None:
-    """The legend, beside the axes."""
-    # "outside" makes constrained layout keep room for it.
-    if isinstance(axes.figure, Canvas):
-        axes.figure.legend(loc="outside right center")
 
 
 def _label(column: Column) -> str:

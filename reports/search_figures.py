@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from reports.figures import COLOURS, LINES, MARKERS, plain_ticks
+from reports.looks import COLOURS, LINES, MARKERS, plain_ticks
 from reports.table import Column, Figure, Report, SearchLines
 from reports.text import shorten
 

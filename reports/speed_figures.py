@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from bench.measure.record import Session
-from reports import figures, scaling, timing
+from reports import looks, scaling, timing
 from reports.table import Column, Row
 from reports.text import shorten, slug, spread
 
@@ -48,47 +48,47 @@ def against_throughput(
             markersize=7,
             linewidth=1.2,
             label=shorten(row.label, 28),
-            **figures.look(number),
+            **looks.look(number),
         )
     best = front(points.values(), 1 if column.higher_is_better else -1)
     if best:
         x, y = zip(*best, strict=True)
-        axes.plot(x, y, linestyle=":", color=figures.INK, linewidth=1.2, zorder=0)
+        axes.plot(x, y, linestyle=":", color=looks.INK, linewidth=1.2, zorder=0)
         axes.plot(
             x, y, linestyle="", marker="o", markersize=14, markerfacecolor="none",
-            markeredgecolor=figures.INK, markeredgewidth=0.9, label="Pareto front",
+            markeredgecolor=looks.INK, markeredgewidth=0.9, label="Pareto front",
         )  # fmt: skip
     axes.set_xscale("log")
-    figures.plain_ticks(axes)
+    looks.plain_ticks(axes)
 
 
 def scalings(
-    session: Session, kinds: Collection[str] = tuple(figures.METADATA)
+    session: Session, kinds: Collection[str] = tuple(looks.METADATA)
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of one figure for each axis and mode that was varied."""
     groups: dict[tuple[str, str], list[scaling.Curve]] = {}
     for curve in scaling.curves(session):
         groups.setdefault((curve.name, curve.measurements[0].setting.mode), []).append(curve)
     for (name, mode), curves in groups.items():
-        with rc_context(figures.STYLE):
+        with rc_context(looks.STYLE):
             canvas = Canvas()
             axes = canvas.add_subplot()
             for number, curve in enumerate(curves):
                 _curve(axes, curve, number)
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
-            figures.plain_ticks(axes)
+            looks.plain_ticks(axes)
             axes.set_xlabel({"S": "length S of the sequence"}.get(name, name.replace("_", " ")))
             step = {"infer": "forward pass", "train": "training step"}[mode]
             axes.set_ylabel(f"ms an example, {step}")
-            figures.legend(axes)
+            looks.legend(axes)
             for kind in kinds:
-                yield f"cost-{slug(name)}-{mode}.{kind}", figures.save(canvas, kind)
+                yield f"cost-{slug(name)}-{mode}.{kind}", looks.save(canvas, kind)
 
 
 def _curve(axes: Axes, curve: scaling.Curve, number: int) -> None:
-    colour = figures.COLOURS[number % len(figures.COLOURS)]
-    dashes: Any = figures.LINES[number % len(figures.LINES)]
+    colour = looks.COLOURS[number % len(looks.COLOURS)]
+    dashes: Any = looks.LINES[number % len(looks.LINES)]
     found = [timing.describe(list(timing.seconds(m).values())) for m in curve.measurements]
     middle = 1e3 * np.array([each.median for each in found])
     low, high = (1e3 * np.array([getattr(e, q) for e in found]) for q in ("p10", "p90"))
@@ -102,7 +102,7 @@ def _curve(axes: Axes, curve: scaling.Curve, number: int) -> None:
         yerr=[middle - low, high - middle],
         color=colour,
         linestyle=dashes,
-        marker=figures.MARKERS[number % len(figures.MARKERS)],
+        marker=looks.MARKERS[number % len(looks.MARKERS)],
         capsize=3,
         label=label,
     )

@@ -12,7 +12,7 @@ import pytest
 from matplotlib import rcParams
 from pyarrow import parquet
 
-from reports import figures, tidy, write
+from reports import figures, looks, tidy, write
 from reports.build import build
 from reports.table import Report
 
@@ -84,15 +84,15 @@ def test_figures_are_the_same_bytes_twice_and_leave_no_settings_behind(quickstar
 
 def test_figures_tell_entries_apart_without_colour():
     styles = {
-        (figures.LINES[i % len(figures.LINES)], figures.MARKERS[i % len(figures.MARKERS)])
+        (looks.LINES[i % len(looks.LINES)], looks.MARKERS[i % len(looks.MARKERS)])
         for i in range(24)
     }
     assert len(styles) == 24
 
 
 def test_shapes_alone_tell_sixteen_points_apart():
-    looks = [figures.look(number) for number in range(16)]
-    shapes = {(look["marker"], look["markerfacecolor"] == figures.PAPER) for look in looks}
+    styles = [looks.look(number) for number in range(16)]
+    shapes = {(look["marker"], look["markerfacecolor"] == looks.PAPER) for look in styles}
     assert len(shapes) == 16
 
 
@@ -111,7 +111,7 @@ def test_colours_differ_in_the_eyes_of_the_colour_blind():
             [-0.011820, 0.042940, 0.968881],
         ],
     }
-    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in figures.COLOURS]) / 255
+    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in looks.COLOURS]) / 255
     for matrix in views.values():
         seen = ((rgb**2.2) @ np.array(matrix).T).clip(0, 1) ** (1 / 2.2)
         gaps = np.linalg.norm(seen[:, None] - seen[None], axis=-1)

@@ -8,7 +8,7 @@ import pytest
 from markupsafe import escape
 
 from bench.record import Example, Examples
-from reports import figures, html
+from reports import figures, html, looks
 from reports.build import build
 
 VOID = {"meta", "input", "br", "link", "img"}
@@ -76,10 +76,10 @@ def test_figures_take_the_ink_of_the_page_and_leave_its_paper(quickstart):
     report = build(request, runs)
     for _, content in figures.files(report, runs, kinds=["svg"]):
         drawn = html.inline(content.decode(), 'a "line"', "x")
-        assert figures.INK in content.decode()
-        assert figures.PAPER in content.decode()
-        assert figures.INK not in drawn
-        assert figures.PAPER not in drawn
+        assert looks.INK in content.decode()
+        assert looks.PAPER in content.decode()
+        assert looks.INK not in drawn
+        assert looks.PAPER not in drawn
         assert 'aria-label="a &#34;line&#34;"' in drawn
 
 
