@@ -23,8 +23,10 @@ from models.tasks.task import Task
 _BITE_S = 0.1
 #: No more of them, however short: a GPU's steps are not done when the call returns.
 _MOST_STEPS = 256
-#: A request is looked for no more often than this.
-_LOOK_S = 0.2
+#: A request is looked for no more often than this: a file that is not there costs microseconds.
+_LOOK_S = 0.02
+#: In a validation several ranks, which have to meet for it, speak of requests no more often.
+_APART_S = 0.2
 #: Checkpoints may cost this part of the time; the first one comes after so many seconds.
 _SHARE, _FIRST_S = 0.02, 1.0
 
@@ -196,7 +198,7 @@ class Conductor(pl.Callback):
         stop = self.control.interrupt.asked or asked == "stop"
         if several:
             took = (time.perf_counter() - self._validating) / (number + 1)
-            apart = max(1, int(_LOOK_S / took)) if trainer.is_global_zero else 0
+            apart = max(1, int(_APART_S / took)) if trainer.is_global_zero else 0
             told = torch.tensor([stop, apart], dtype=torch.int32, device=task.device)
             dist.all_reduce(told, dist.ReduceOp.MAX)
             stop, self._meeting = bool(told[0]), number + int(told[1])
