@@ -155,7 +155,7 @@ def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, s
         more = f" and {len(files) - 2} more" if len(files) > 2 else ""
         return "stale", f"{', '.join(files[:2])}{more} changed since"
     if record.failure:
-        if record.failure.kind == "infrastructure":
+        if record.failure.lost:
             return "failed", f"lost in attempt {attempt.number}: {record.failure.message}"
         return "failed", f"{record.failure.kind}: {record.failure.message}"
     if record.status == "pruned":

@@ -31,6 +31,13 @@ def send_output(path: str | Path) -> None:
     os.close(descriptor)
 
 
+def how_it_ended(code: int) -> str:
+    """A process's exit code in words, to go on a sentence."""
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"exited with code {code}"
+
+
 def oom_kills() -> int:
     """How many processes the kernel has killed for memory since it started."""
     try:

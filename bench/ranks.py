@@ -14,7 +14,6 @@ from datetime import timedelta
 from multiprocessing import connection, forkserver, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from signal import Signals
 from threading import Thread
 from typing import Any
 
@@ -23,6 +22,7 @@ import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment  # type: ignore[attr-defined]
 
 from bench.order import STOPPED
+from bench.process import how_it_ended
 from bench.record import Failure
 from bench.store import write_atomically
 
@@ -172,7 +172,7 @@ class Siblings:
         for index, process in enumerate(self._processes, start=1):
             code = process.exitcode
             if code is not None:
-                return index, killed_by(code) if code < 0 else f"exited with code {code}"
+                return index, how_it_ended(code)
         return None
 
     def end(self) -> None:
@@ -217,11 +217,6 @@ def reported(folder: Path) -> Failure | None:
     if not found:
         return None
     return Failure.model_validate(min(found, key=lambda each: float(each["moment"]))["failure"])
-
-
-def killed_by(code: int) -> str:
-    """A negative exit code in words."""
-    return f"was killed by {Signals(-code).name}"
 
 
 def lost_the_others(error: BaseException) -> bool:

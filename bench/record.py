@@ -25,6 +25,11 @@ class Failure(_Frozen):
     message: str
     log: Annotated[str, Field(description="the log's path, relative to the store")]
 
+    @property
+    def lost(self) -> bool:
+        """Whether it was for no reason of the run's own, which may be tried again."""
+        return self.kind == "infrastructure"
+
 
 class Epoch(_Frozen):
     """One point of the learning curve."""

@@ -43,7 +43,7 @@ class Recording:
         self.writing.acquire()
         record = self._record(outcome, failure, peak_bytes)
         self.store.write_record(self.folder, record)
-        if failure is None or failure.kind != "infrastructure":
+        if failure is None or not failure.lost:
             self.checkpoints.delete()
 
     def log(self, rank: int = 0) -> Path:

@@ -73,7 +73,7 @@ class Attempt:
     def lost(self) -> bool:
         """Whether it failed for no reason of the run's own."""
         failure = self.record.failure if self.record else None
-        return failure is not None and failure.kind == "infrastructure"
+        return failure is not None and failure.lost
 
 
 @dataclass

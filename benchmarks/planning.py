@@ -10,7 +10,6 @@ Targets: 2 s for a plan, 3 s for collecting.
 import gc
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,8 +20,8 @@ from bench import sources
 from bench.record import Cost, DataFacts, Epoch, Provenance, Record
 from bench.store import Store
 from bench.study import load
+from benchmarks.common import BENCH, verdict
 
-BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
 PAGE = """\
 title: Ten thousand
 question: How long does a plan take?
@@ -79,11 +78,6 @@ def seconds(work: Callable[[], object], rounds: int = 5) -> float:
     return median(times)
 
 
-def verdict(value: float, target: float) -> str:
-    """Whether a target was met."""
-    return f"target {target:g} s: {'met' if value <= target else 'MISSED'}"
-
-
 def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
@@ -98,17 +92,17 @@ def main() -> None:
             subprocess.run(command, check=True, capture_output=True)
 
         empty = seconds(plan)
-        print(f"plan of 10,000 runs, empty store: {empty:.2f} s; {verdict(empty, 2)}")
+        print(f"plan of 10,000 runs, empty store: {empty:.2f} s; {verdict(empty, 2, 's')}")
         fill(store, page)
         full = seconds(plan)
-        print(f"plan of 10,000 runs, all recorded: {full:.2f} s; {verdict(full, 2)}")
+        print(f"plan of 10,000 runs, all recorded: {full:.2f} s; {verdict(full, 2, 's')}")
         gc.set_threshold(100_000, 50, 1000)  # as the command line does
         paths = list(store.runs.glob("*/record.json"))
         collected = seconds(lambda: store.scan())
         bare = seconds(lambda: [json.loads(path.read_bytes()) for path in paths])
         print(
             f"collecting 10,000 records: {collected:.2f} s; bare json.loads {bare:.2f} s; "
-            f"ratio {collected / bare:.2f}; {verdict(collected, 3)}"
+            f"ratio {collected / bare:.2f}; {verdict(collected, 3, 's')}"
         )
 
 

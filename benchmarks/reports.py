@@ -23,7 +23,8 @@ import numpy as np
 from bench.record import Cost, DataFacts, Epoch, Provenance, Record
 from bench.spec import DataSpec, ModelSpec, RunSpec
 from bench.store import Store
-from benchmarks.planning import BENCH, fill
+from benchmarks.common import BENCH
+from benchmarks.planning import fill
 from reports.build import build
 from reports.digest import inputs
 from reports.table import Entry, Report, Request, Run

@@ -21,8 +21,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.common import BENCH, verdict
+
 CAPTURED: dict[str, Any] = {"capture_output": True, "text": True, "check": True}
-BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
 FIFTY = """\
 title: Fifty short runs
 question: How busy are the slots?
@@ -68,7 +69,7 @@ def start_costs(folder: Path) -> None:
     print(
         f"start of a run: fork server {warm:.3f} s (of {len(costs)}: {min(costs):.3f} to "
         f"{max(costs):.3f}), fresh interpreter {fresh:.3f} s, ratio {warm / fresh:.3f}; "
-        f"target 0.5 s: {'met' if warm <= 0.5 else 'MISSED'}"
+        f"{verdict(warm, 0.5, 's')}"
     )
 
 
@@ -113,7 +114,7 @@ def jobs_ratio(folder: Path, rounds: int) -> None:
     print(
         f"quickstart: one job {median(times[1]):.1f} s, two jobs {median(times[2]):.1f} s, "
         f"ratio {ratio:.3f} (of {rounds}: {ratios[0]:.3f} to {ratios[-1]:.3f}); "
-        f"target 0.6: {'met' if ratio <= 0.6 else 'MISSED'}"
+        f"{verdict(ratio, 0.6)}"
     )
 
 

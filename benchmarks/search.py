@@ -29,6 +29,7 @@ from bench.search.tune import Tuner
 from bench.spec import RunSpec
 from bench.store import Store
 from bench.study import load
+from benchmarks.common import verdict
 
 TRIALS, EPOCHS = 1_000, 10
 SEEDS = 5
@@ -106,8 +107,8 @@ def parent(url: str | None) -> None:
         print(
             f"parent, one of {parents}, {kept}: {took:.1f} ms a trial "
             f"({median(cpu[-tenth:]):.1f} of CPU) at {TRIALS} trials with {EPOCHS} epochs each, "
-            f"{at_first:.1f} at the first {TRIALS // 10}; target 50 ms: "
-            f"{'met' if took <= 50 else 'MISSED'}",
+            f"{at_first:.1f} at the first {TRIALS // 10}; "
+            f"{verdict(took, 50, 'ms')}",
             flush=True,
         )
 
@@ -186,8 +187,8 @@ def workers() -> None:
     print(
         f"workers: 30 trials of the digits MLP take {median(s for s, _ in seconds[1]):.1f} s with "
         f"one worker, {median(s for s, _ in seconds[2]):.1f} s with two: {search:.2f} of it (whole "
-        f"command, imports and final run too: {command:.2f}); target 0.6: "
-        f"{'met' if search <= 0.6 else 'MISSED'}"
+        f"command, imports and final run too: {command:.2f}); "
+        f"{verdict(search, 0.6)}"
     )
 
 

@@ -87,7 +87,7 @@ class ImageData(pl.LightningDataModule):
     @property
     def sizes(self) -> dict[str, int]:
         """The number of examples of each split."""
-        found = {name: len(images.labels) for name, images in self.splits.items()}
+        found = {name: len(labels) for name, labels in self._labels_of().items()}
         tests = {name: self.entry.made_of(name)[0] for name in self.entry.tests}
         return found | {name: found[of] for name, of in tests.items() if of in found}
 
@@ -103,7 +103,7 @@ class ImageData(pl.LightningDataModule):
                 names[label] if label < len(names) else f"class {label}",
                 picture=examples.picture([self.pixels("train", int(row)) for row in found]),
             )
-            for label, found in examples.by_class(self._train_labels())
+            for label, found in examples.by_class(self._labels_of()["train"])
         ]
 
     def pixels(self, split: str, row: int) -> np.ndarray:
@@ -111,8 +111,9 @@ class ImageData(pl.LightningDataModule):
         image: np.ndarray = self.splits[split].pixels[row]
         return image
 
-    def _train_labels(self) -> np.ndarray:
-        return self.splits["train"].labels
+    def _labels_of(self) -> Mapping[str, np.ndarray]:
+        """Of each split that is loaded."""
+        return {name: images.labels for name, images in self.splits.items()}
 
     def train_dataloader(self) -> "ImageLoader":
         """Shuffled by (seed, epoch), the incomplete batch dropped."""

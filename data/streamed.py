@@ -101,19 +101,12 @@ class StreamedImages(ImageData):
         for name in [name for name in self.sources if not self.entry.serves(name, stage)]:
             del self.sources[name], self._labels[name]
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The number of examples of each split."""
-        found = {name: len(labels) for name, labels in self._labels.items()}
-        tests = {name: self.entry.made_of(name)[0] for name in self.entry.tests}
-        return found | {name: found[of] for name, of in tests.items() if of in found}
-
     def pixels(self, split: str, row: int) -> np.ndarray:
         """One image as evaluation sees it."""
         return self._reader(split)[row, ()].numpy()
 
-    def _train_labels(self) -> np.ndarray:
-        return self._labels["train"]
+    def _labels_of(self) -> Mapping[str, np.ndarray]:
+        return self._labels
 
     def _reader(self, name: str, augmentation: Augmentation | None = None) -> "Reader":
         table, members = self.sources[name]

@@ -165,12 +165,10 @@ def of_sizes(name: str, counted: Sequence[tuple[Contender, Counts]]) -> Table | 
             sizes["S"] = counts.tokens
         for axis, size in sizes.items():
             grown.setdefault((axis, label, contender.family), {})[size] = counts.flops
-    # Where only the depth was varied, S stood still.
     return _counted(
         [
             (label, axis, claimed(family, axis), flops)
             for (axis, label, family), flops in sorted(grown.items())
-            if len(flops) > 1
         ]
     )
 

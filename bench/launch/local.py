@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from bench.launch import devices
 from bench.launch.launcher import Ending, Job
 from bench.order import STOPPED, TAKEN, Device, Order, carry_out
-from bench.process import oom_kills
+from bench.process import how_it_ended, oom_kills
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -48,9 +48,7 @@ class LocalJob:
         # Just begun, it has no answer to SIGTERM yet, and nothing to leave.
         if code in {STOPPED, -signal.SIGTERM}:
             return Ending("stopped")
-        how = f"exited with code {code}"
-        if code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
+        how = how_it_ended(code)
         if oom_kills() > self.oom_kills:
             return Ending("out-of-memory", f"{how}, as the kernel ran out of memory")
         return Ending("ended", how)

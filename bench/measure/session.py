@@ -1,6 +1,5 @@
 """A session: contenders in fresh processes that stay warm and take turns on one machine."""
 
-import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -26,7 +25,7 @@ from bench.measure.record import (
     Setting,
 )
 from bench.measure.sampling import Pace, largest_batch, turns
-from bench.process import oom_kills
+from bench.process import how_it_ended, oom_kills
 from bench.record import Provenance
 from bench.store import Store
 
@@ -180,9 +179,7 @@ class Racer:
         """It ended without a word."""
         process.join(_PATIENCE_S)
         code = process.exitcode
-        how = f"exited with code {code}"
-        if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
+        how = "closed its pipe and goes on" if code is None else how_it_ended(code)
         if oom_kills() > self._oom_kills:
             return Failed("out-of-memory", f"{how}, as the kernel ran out of memory")
         return Failed("lost", f"its process {how}")
