@@ -6,6 +6,7 @@ from bench.sources import dataset_of
 from bench.spec import WEIGHTS, DataSpec
 from bench.stages import Stage
 from bench.study import Entry, Study
+from data import rows
 from data.dataset import DataSet
 
 
@@ -15,13 +16,17 @@ def datasets(study: Study) -> list[DataSet]:
 
 
 def files(study: Study) -> list[tuple[DataSet, list[str]]]:
-    """The files of each data set that lies in a repository; of one only scored on, the tests'."""
+    """The files of each data set that lies in a repository; of one only scored on, the tests'.
+
+    Of a sample those further tests that this machine has.
+    """
     trained = {stage.data for stage in study.stages.values()}
     for label in study.entries:
         if study.recipe_of(label).epochs:
             trained |= {own for spec in study.data if (own := study.data_of(label, spec))}
     found = []
-    for spec, dataset in zip(_specs(study), datasets(study), strict=True):
+    for spec, whole in zip(_specs(study), datasets(study), strict=True):
+        dataset = rows.present(whole) if spec.sample else whole
         wanted = dataset.files if spec in trained else dataset.tests
         patterns = [dataset.files[split] for split in wanted if split in dataset.files]
         if dataset.repository:
