@@ -1,0 +1,31 @@
+"""What a study asks to be there before anything starts."""
+
+import pytest
+
+from bench import needs
+from bench.study import load
+
+PAGE = """\
+title: Sentences
+question: What is asked for?
+data: [{{name: mnli, sample: {sample}}}]
+entries: {{Bag: {{model: bag}}}}
+seeds: 1
+scales: {{smoke: {{}}}}
+"""
+
+
+@pytest.mark.parametrize(("sample", "asked"), [("true", False), ("false", True)])
+def test_a_sample_does_without_the_further_tests_that_are_lacking(
+    sample, asked, tmp_path, monkeypatch
+) -> None:
+    folder = tmp_path / "mirror/nyu-mll/glue/mnli"
+    folder.mkdir(parents=True)
+    for split in ("train", "validation_matched"):
+        (folder / f"{split}-00000-of-00001.parquet").touch()
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "mirror"))
+    page = tmp_path / "sentences.yaml"
+    page.write_text(PAGE.format(sample=sample), encoding="utf-8")
+    ((_, patterns),) = needs.files(load(str(page)))
+    assert any("mismatched" in pattern for pattern in patterns) is asked
+    assert sum("train" in pattern or "_matched" in pattern for pattern in patterns) == 2
