@@ -68,6 +68,7 @@ class Attempt:
     record: Record | None = None
     problem: str = ""
     kept: bool = False  # its final weights are there
+    checksum: str = ""  # of the record, as its file has it
 
     @property
     def lost(self) -> bool:
@@ -238,7 +239,7 @@ class Store:
         """One attempt, whether it is the newest or not."""
         folder = self.folder(key, number)
         try:
-            record = read_record(folder / "record.json")
+            record, checksum = _read(folder / "record.json")
         except FileNotFoundError:
             running = is_locked(folder / "lock")
             return Attempt(key, number, folder, "running" if running else "interrupted")
@@ -247,12 +248,18 @@ class Store:
         if record.key != key:
             return Attempt(key, number, folder, "damaged", problem=f"it is of run {record.key}")
         kept = bool(record.weights) and (folder / WEIGHTS).is_file()
-        return Attempt(key, number, folder, "recorded", record, kept=kept)
+        return Attempt(key, number, folder, "recorded", record, kept=kept, checksum=checksum)
 
 
 def read_record(path: Path) -> Record:
     """Read and verify one record; Damaged says what is wrong with it."""
-    payload = unseal(path.read_bytes())
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[Record, str]:
+    """A record and its checksum."""
+    raw = path.read_bytes()
+    payload = unseal(raw)
     try:
         record = Record.model_validate_json(payload)
     except ValidationError as error:
@@ -260,7 +267,7 @@ def read_record(path: Path) -> Record:
         if version != SCHEMA_VERSION:
             raise Damaged(f"schema {version}, this bench reads {SCHEMA_VERSION}") from None
         raise Damaged(f"not a record: {error.errors()[0]['msg']}") from None
-    return record
+    return record, _checksum(raw).decode()
 
 
 def seal(payload: bytes) -> bytes:
@@ -271,14 +278,18 @@ def seal(payload: bytes) -> bytes:
 
 def unseal(raw: bytes) -> bytes:
     """The JSON inside, verified; Damaged says what is wrong with it."""
-    start = len(_PREFIX)
-    checksum, middle = raw[start : start + 64], raw[start + 64 : start + 64 + len(_MIDDLE)]
-    payload = raw[start + 64 + len(_MIDDLE) : -2]
+    start = len(_PREFIX) + 64
+    middle = raw[start : start + len(_MIDDLE)]
+    payload = raw[start + len(_MIDDLE) : -2]
     if not raw.startswith(_PREFIX) or middle != _MIDDLE or not raw.endswith(b"}\n"):
         raise Damaged("the file is cut short" if raw.startswith(_PREFIX) else "not a record")
-    if hashlib.sha256(payload).hexdigest().encode() != checksum:
+    if hashlib.sha256(payload).hexdigest().encode() != _checksum(raw):
         raise Damaged("its checksum does not match")
     return payload
+
+
+def _checksum(raw: bytes) -> bytes:
+    return raw[len(_PREFIX) : len(_PREFIX) + 64]
 
 
 def write_atomically(path: Path, content: bytes) -> None:

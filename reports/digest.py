@@ -22,5 +22,5 @@ def inputs(request: Request, runs: Iterable[Run]) -> str:
 
 def _line(run: Run) -> bytes:
     head = "\t".join([run.dataset, run.entry, f"{run.seed:010}", run.key, run.state, run.reason])
-    record = run.record.model_dump_json() if run.record else ""
+    record = run.checksum or (run.record.model_dump_json() if run.record else "")
     return f"\n{head}\t{record}".encode()

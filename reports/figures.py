@@ -7,6 +7,9 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -15,11 +18,24 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from bench.record import Epoch
-from reports import search_figures, speed_figures
+from reports import forks, search_figures, speed_figures
 from reports.across import critical_difference
-from reports.looks import COLOURS, INK, LINES, METADATA, STYLE, legend, look, looks, measured, save
+from reports.looks import (
+    COLOURS,
+    GREY,
+    INK,
+    LINES,
+    METADATA,
+    STYLE,
+    draw_others,
+    drawn,
+    legend,
+    look,
+    looks,
+    measured,
+)
 from reports.statistics import Floats
-from reports.table import Column, Figure, Report, Run
+from reports.table import Column, Figure, Report, Row, Run
 from reports.text import shorten, spread, thinned
 
 CURVE_POINTS = 100  # of a line; more would only make the files large
@@ -30,42 +46,47 @@ Curves = dict[tuple[str, str], list[list[Epoch]]]
 def files(
     report: Report, runs: Sequence[Run], kinds: Collection[str] = tuple(METADATA)
 ) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each figure's files."""
-    primary = {column.dataset: column for column in reversed(report.tables[0].columns)}
+    """Name and content of each figure's files; other processes may begin to draw at once."""
     curves: Curves = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.seed, run.key)):
         if run.state == "done" and run.record:
             curves[run.dataset, run.entry].append(run.record.curve)
-    for figure in report.figures:
-        with rc_context(STYLE), warnings.catch_warnings():
-            # A glyph that the font lacks is drawn as a box: in a label that is enough.
-            warnings.filterwarnings("ignore", "Glyph")
-            canvas = Canvas()
-            axes = canvas.add_subplot()
-            column = primary[figure.dataset] if figure.dataset else report.tables[0].columns[0]
-            if figure.kind == "curves":
-                _curves(axes, report, curves, column)
-            elif figure.kind == "size":
-                _size(axes, report, column)
-            elif figure.kind == "growth":
-                _growth(axes, report, column, figure)
-            elif figure.kind == "profile":
-                _profile(axes, report, runs, column)
-            elif figure.kind == "throughput":
-                place = report.tables[0].columns.index(column)
-                speed_figures.against_throughput(
-                    axes, measured(report), column, place, figure.speeds
-                )
-                axes.set_xlabel(figure.x)
-                axes.set_ylabel(f"test {_label(column)}")
-                legend(axes)
-            elif figure.kind in {"best", "expected", "front"}:
-                search_figures.draw(axes, figure, report, column)
-                legend(axes)
-            else:
-                _ranks(canvas, axes, report)
-            found = {f"{figure.name}.{kind}": save(canvas, kind) for kind in kinds}
-        yield from found.items()
+    draw = partial(_draw, report, runs, curves, kinds)
+    return chain.from_iterable(forks.each(draw, report.figures))
+
+
+def _draw(
+    report: Report, runs: Sequence[Run], curves: Curves, kinds: Collection[str], figure: Figure
+) -> list[tuple[str, bytes]]:
+    table = report.tables[0]
+    primary = {column.dataset: column for column in reversed(table.columns)}
+    column = primary[figure.dataset] if figure.dataset else table.columns[0]
+    with rc_context(STYLE), warnings.catch_warnings():
+        # A glyph that the font lacks is drawn as a box: in a label that is enough.
+        warnings.filterwarnings("ignore", "Glyph")
+        canvas = Canvas()
+        axes = canvas.add_subplot()
+        if figure.kind == "curves":
+            _curves(axes, report, curves, column)
+        elif figure.kind == "size":
+            _size(axes, report, column)
+        elif figure.kind == "growth":
+            _growth(axes, report, column, figure)
+        elif figure.kind == "profile":
+            _profile(axes, report, runs, column)
+        elif figure.kind == "throughput":
+            place = table.columns.index(column)
+            speed_figures.against_throughput(axes, measured(report), column, place, figure.speeds)
+            axes.set_xlabel(figure.x)
+            axes.set_ylabel(f"test {_label(column)}")
+            legend(axes)
+        elif figure.kind in {"best", "expected", "front"}:
+            search_figures.draw(axes, figure, report, column)
+            legend(axes)
+        else:
+            _ranks(canvas, axes, report)
+        found = drawn(canvas, kinds)
+    return [(f"{figure.name}.{kind}", content) for kind, content in found.items()]
 
 
 def _parameters(report: Report) -> int:
@@ -75,33 +96,29 @@ def _parameters(report: Report) -> int:
 
 def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
-    metric = column.metric or ""
+    own, others = looks(report, column)
     bands: list[Floats] = []
-    for place, (row, style, label) in enumerate(looks(report, column)):
-        by_epoch = [
-            {point.epoch: point.metrics[metric] for point in curve if metric in point.metrics}
-            for curve in curves[column.dataset or "", row.label]
-            if curve
-        ]
-        common = sorted(set.intersection(*map(set, by_epoch))) if by_epoch else []
-        epochs = thinned(common, CURVE_POINTS)
+
+    def found(row: Row) -> tuple[list[int], Floats]:
+        epochs, values = _by_epoch(curves[column.dataset or "", row.label], column)
+        if epochs:
+            bands.append(values[:, len(epochs) // 4 :])
+        return epochs, values
+
+    for place, (row, style, label) in enumerate(own):
+        epochs, values = found(row)
         if not epochs:
             continue
-        values = column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in by_epoch])
-        own = style["marker"] is not None
         axes.plot(
             epochs,
             values.mean(axis=0),
             label=label,
-            linewidth=1.8 if own else 0.6,
+            linewidth=1.8,
             markersize=5,
             **style,
             # Few markers, and not at the same epochs, so that they don't hide each other.
             markevery=(place % 3 if len(epochs) > 6 else 0, max(1, len(epochs) // 6)),
         )
-        bands.append(values[:, len(epochs) // 4 :])
-        if not own:
-            continue
         axes.fill_between(
             epochs,
             values.min(axis=0),
@@ -110,11 +127,25 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
             color=style["color"],
             linewidth=0,
         )
+    means = [(epochs, values.mean(axis=0)) for epochs, values in map(found, others) if epochs]
+    draw_others(axes, [np.column_stack(line) for line in means])
     _leave_out_start(axes, bands)
     axes.set_xlabel("epoch")
     axes.set_ylabel(f"validation {_label(column)}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(axes)
+
+
+def _by_epoch(curves: Sequence[list[Epoch]], column: Column) -> tuple[list[int], Floats]:
+    """Epochs that all of an entry's curves have, thinned, and the values of each seed there."""
+    metric = column.metric or ""
+    found = [
+        {point.epoch: point.metrics[metric] for point in curve if metric in point.metrics}
+        for curve in curves
+        if curve
+    ]
+    epochs = thinned(sorted(set.intersection(*map(set, found))) if found else [], CURVE_POINTS)
+    return epochs, column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in found])
 
 
 def _leave_out_start(axes: Axes, bands: Sequence[Floats]) -> None:
@@ -133,21 +164,25 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
     table = report.tables[0]
     place = table.columns.index(column)
     sizes = _parameters(report)
-    for row, style, label in looks(report, column):
-        cell, size = row.cells[place], row.cells[sizes]
-        if cell.value is None or size.value is None:
-            continue
-        half = spread(cell, column)
-        axes.errorbar(
-            size.value,
-            cell.value * column.scale,
-            yerr=None if half is None else half * column.scale,
-            capsize=3,
-            markersize=7 if style["marker"] else 3,
-            elinewidth=1.2 if style["marker"] else 0.6,
-            label=label,
-            **style | {"linestyle": "none", "marker": style["marker"] or "."},
-        )
+
+    def draw(rows: Sequence[Row], **style: Any) -> None:
+        known = [
+            (size, cell.value, spread(cell, column) or math.nan)
+            for row in rows
+            if (size := row.cells[sizes].value) is not None
+            if (cell := row.cells[place]).value is not None
+        ]
+        if known:
+            x, y, half = np.array(known).T
+            y, half = column.scale * y, column.scale * half
+            axes.errorbar(x, y, yerr=half, capsize=3, **style)
+
+    own, others = looks(report, column)
+    for row, style, label in own:
+        draw([row], label=label, markersize=7, elinewidth=1.2, **style | {"linestyle": "none"})
+    label = f"{len(others)} others"
+    grey = {"color": GREY, "marker": ".", "linestyle": "none", "zorder": 1}
+    draw(others, label=label, markersize=3, elinewidth=0.6, **grey)
     _front(axes, report, column)
     _size_axis(axes, [row.cells[sizes].value for row in measured(report)])
     axes.set_ylabel(f"test {_label(column)}")
@@ -226,28 +261,27 @@ def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
 def _profile(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
     """Share of an entry's runs that are at least as good as a value, for every value."""
     metric = column.metric or ""
-    for place, (row, style, label) in enumerate(looks(report, column)):
-        values = sorted(
-            run.record.metrics[metric] * column.scale
-            for run in runs
-            if run.entry == row.label and run.state == "done" and run.record
-            if math.isfinite(run.record.metrics.get(metric, math.nan))
-        )
-        if not values:
-            continue
-        share = np.arange(1, len(values) + 1) / len(values)
+    found: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        if run.state == "done" and run.record:
+            value = run.record.metrics.get(metric, math.nan)
+            if math.isfinite(value):
+                found[run.entry].append(value * column.scale)
+
+    def corners(row: Row) -> Floats:
+        """Of the steps: two of each value, where the share changes."""
+        values = np.sort(found[row.label])
+        share = np.arange(len(values) + 1) / max(1, len(values))
         if column.higher_is_better:
-            share = share[::-1]
-        axes.step(
-            values,
-            share,
-            where="pre" if column.higher_is_better else "post",
-            label=label,
-            linewidth=1.5 if style["marker"] else 0.6,
-            markersize=5,
-            markevery=(place % 4, max(1, len(values) // 4)),
-            **style,
-        )
+            share = 1 - share
+        return np.column_stack([np.repeat(values, 2), np.repeat(share, 2)[1:-1]])
+
+    own, others = looks(report, column)
+    for place, (row, style, label) in enumerate(own):
+        x, y = corners(row).T
+        every = (place % 4, max(1, len(x) // 8 * 2))
+        axes.plot(x, y, label=label, linewidth=1.5, markersize=5, markevery=every, **style)
+    draw_others(axes, [line for line in map(corners, others) if len(line)])
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"test {_label(column)}")
     axes.set_ylabel("share of runs")

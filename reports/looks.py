@@ -5,10 +5,14 @@ Entries differ in colour, line style and marker, for print in grey and for the c
 
 import io
 import math
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure as Canvas
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from reports.captions import FEW
@@ -46,7 +50,6 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "axes.facecolor": "none",
     "figure.figsize": (6.0, 3.7),
-    "figure.constrained_layout.use": True,
 }
 
 
@@ -74,11 +77,10 @@ def measured(report: Report) -> list[Row]:
     return [row for row in report.tables[0].rows if row.source == "measured"]
 
 
-def looks(report: Report, column: Column) -> list[tuple[Row, dict[str, Any], str | None]]:
-    """The measured rows with the look and the label of each: the best few, or all, have their own.
-
-    The others are grey and share one label.
-    """
+def looks(
+    report: Report, column: Column
+) -> tuple[list[tuple[Row, dict[str, Any], str]], list[Row]]:
+    """The best few measured rows, or all, with look and label of their own; the others."""
     rows = measured(report)
     place = report.tables[0].columns.index(column)
     sign = -1 if column.higher_is_better else 1
@@ -88,25 +90,34 @@ def looks(report: Report, column: Column) -> list[tuple[Row, dict[str, Any], str
         return math.inf if value is None else sign * value
 
     best = {row.label for row in sorted(rows, key=rank)[:FEW]}
-    own: list[tuple[Row, dict[str, Any], str | None]] = []
-    others: list[tuple[Row, dict[str, Any], str | None]] = []
-    for number, row in enumerate(rows):
-        if row.label in best:
-            style = {**look(number), "linestyle": LINES[number % len(LINES)], "zorder": 3}
-            own.append((row, style, shorten(row.label, 28)))
-        else:
-            grey = {"color": GREY, "marker": None, "linestyle": "-", "zorder": 1}
-            others.append((row, grey, None if others else f"{len(rows) - FEW} others"))
-    return own + others
+    own = [
+        (row, {**look(n), "linestyle": LINES[n % len(LINES)], "zorder": 3}, shorten(row.label, 28))
+        for n, row in enumerate(rows)
+        if row.label in best
+    ]
+    return own, [row for row in rows if row.label not in best]
 
 
-def save(canvas: Canvas, kind: str) -> bytes:
-    """The drawing as a file of this kind."""
-    file = io.BytesIO()
-    canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
-    # Laid out once, by the first file; that takes as long as drawing.
-    canvas.set_layout_engine("none")
-    return file.getvalue()
+def draw_others(axes: Axes, lines: Sequence[np.ndarray]) -> None:
+    """The lines of all others, each n×2, in grey and with one label; one artist, which is quick."""
+    if lines:
+        label = f"{len(lines)} others"
+        axes.add_collection(
+            LineCollection(lines, colors=GREY, linewidths=0.6, zorder=1, label=label)
+        )
+        axes.autoscale_view()
+
+
+def drawn(canvas: Canvas, kinds: Collection[str]) -> dict[str, bytes]:
+    """The drawing as a file of each kind."""
+    # Laid out once here: an engine of the canvas's own would draw all of it twice for each file.
+    ConstrainedLayoutEngine().execute(canvas)
+    found = {}
+    for kind in kinds:
+        file = io.BytesIO()
+        canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
+        found[kind] = file.getvalue()
+    return found
 
 
 def plain_ticks(axes: Axes) -> None:
@@ -124,6 +135,6 @@ def plain_ticks(axes: Axes) -> None:
 
 def legend(axes: Axes) -> None:
     """The legend, beside the axes."""
-    # "outside" makes constrained layout keep room for it.
+    # "outside" makes the layout keep room for it.
     if isinstance(axes.figure, Canvas):
         axes.figure.legend(loc="outside right center")

@@ -4,7 +4,6 @@ What many runs share (a recipe, a revision, a data set) is kept once, so that th
 fit into one file. Everything is text here but the curves; the page puts it in as text, too.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,18 +19,20 @@ NUMBERS, MOST = 60_000, 200
 DRAWN_RUNS = 1_000
 
 Facts = list[tuple[str, str]]
+#: The place of each section, title and facts.
+Shared = dict[tuple[str, tuple[tuple[str, str], ...]], int]
 
 
 def data(runs: Sequence[Run]) -> dict[str, Any]:
     """`runs` in the order given, with what they share in `shared` by its place there."""
-    shared: dict[str, int] = {}
+    shared: Shared = {}
     series = [3 + len(r.record.curve[0].metrics) for r in runs if r.record and r.record.curve]
     most = min(MOST, NUMBERS // max(sum(series), 1)) if len(runs) <= DRAWN_RUNS else 0
     pages = [_page(run, shared, most) for run in runs]
-    return {"runs": pages, "shared": [json.loads(section) for section in shared]}
+    return {"runs": pages, "shared": list(shared)}
 
 
-def _page(run: Run, shared: dict[str, int], most: int) -> dict[str, Any]:
+def _page(run: Run, shared: Shared, most: int) -> dict[str, Any]:
     record = run.record
     sections = _sections(record) if record else []
     page: dict[str, Any] = {
@@ -51,10 +52,10 @@ def _page(run: Run, shared: dict[str, int], most: int) -> dict[str, Any]:
     return page
 
 
-def _place(shared: dict[str, int], title: str, facts: Facts) -> int:
+def _place(shared: Shared, title: str, facts: Facts) -> int:
     """Where a section is among the shared ones; it is put there if it is new."""
-    known = [fact for fact in facts if fact[1]]
-    return shared.setdefault(json.dumps([title, known]), len(shared))
+    known = tuple(fact for fact in facts if fact[1])
+    return shared.setdefault((title, known), len(shared))
 
 
 def _why(run: Run) -> str:

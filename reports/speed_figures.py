@@ -82,8 +82,8 @@ def scalings(
             step = {"infer": "forward pass", "train": "training step"}[mode]
             axes.set_ylabel(f"ms an example, {step}")
             looks.legend(axes)
-            for kind in kinds:
-                yield f"cost-{slug(name)}-{mode}.{kind}", looks.save(canvas, kind)
+            for kind, content in looks.drawn(canvas, kinds).items():
+                yield f"cost-{slug(name)}-{mode}.{kind}", content
 
 
 def _curve(axes: Axes, curve: scaling.Curve, number: int) -> None:

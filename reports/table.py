@@ -14,7 +14,7 @@ from bench.search.trial import Ledger
 from bench.spec import Recipe, Scalar
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 10
+REPORT_VERSION = 11
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -68,6 +68,7 @@ class Run(_Frozen):
     state: State
     reason: Annotated[str, Field(description="why it is in that state, in words")] = ""
     record: Record | None = None
+    checksum: Annotated[str, Field(description="of the record, if a store has told it")] = ""
     folder: Annotated[str | None, Field(description="relative to the store")] = None
     earlier: Annotated[list[Attempt], Field(description="before the record's own, if any")] = []
 

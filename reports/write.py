@@ -2,44 +2,74 @@
 
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
 from reports.table import Report, Run
 
-Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "json"]
-#: The files of figures that each page needs; PNG is for trackers and slides, with all the rest.
-_DRAWN = {"md": {"svg"}, "html": {"svg"}, "tex": {"pdf"}}
-#: What a report has when nobody chooses; the schema is the same for every report.
+Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "png", "json"]
+#: The kind of figures that a format needs, or is.
+_DRAWN = {"md": "svg", "html": "svg", "tex": "pdf", "png": "png"}
+#: What a report has when nobody chooses; PNG is for trackers and slides, and the schema is the same
+#: for every report.
 FORMATS: tuple[Format, ...] = ("md", "tex", "html", "csv", "parquet", "json")
 
 
-def write(
-    report: Report, runs: Sequence[Run], folder: Path, formats: Collection[Format] = FORMATS
-) -> list[Path]:
-    """Write report.md, .tex, .html, .csv, .parquet, .json and figures/; return the paths.
+def paths(report: Report, formats: Collection[Format]) -> list[Path]:
+    """All files of a report in these formats, from its folder on."""
+    figures = [
+        Path("figures", f"{figure.name}.{kind}")
+        for figure in report.figures
+        for kind in _kinds(formats)
+    ]
+    return figures + [Path(f"report.{name}") for name in _documents(formats)]
 
-    Figures are drawn for the pages asked for that show them. report.json comes last: where it
-    holds the right `inputs`, the other files asked for with it are there too.
+
+def write(
+    report: Report,
+    runs: Sequence[Run],
+    folder: Path,
+    formats: Collection[Format] = FORMATS,
+    show: Callable[[Report], None] = lambda report: None,
+) -> list[Path]:
+    """Write the files of these formats; return their paths.
+
+    The report is shown while other processes may be drawing already. report.json comes last: where
+    it holds the right `inputs`, the other files that were asked for with it are there too.
     """
-    written = []
-    drawings: dict[str, str] = {}
-    kinds = set().union(*(_DRAWN.get(name, set()) for name in formats))
-    if report.figures and kinds:
+    drawn: Iterator[tuple[str, bytes]] = iter(())
+    if report.figures and (kinds := _kinds(formats)):
         from reports import figures
 
-        if _DRAWN.keys() <= set(formats):
-            kinds.add("png")
-        for path, content in figures.files(report, runs, sorted(kinds)):
-            written.append(_place(folder / "figures" / path, content))
-            if path.endswith(".svg"):
-                drawings[path.removesuffix(".svg")] = content.decode()
-    for name in (name for name in get_args(Format) if name in formats):
+        drawn = figures.files(report, runs, kinds)
+    drawings: dict[str, str] = {}
+
+    def place(name: Format) -> None:
         made = _content(name, report, runs, drawings)
-        whole = made if isinstance(made, bytes) else made.encode()
-        written.append(_place(folder / f"report.{name}", whole))
-    return written
+        _place(folder / f"report.{name}", made if isinstance(made, bytes) else made.encode())
+
+    documents = _documents(formats)
+    late = [name for name in documents if name in ("html", "json")]
+    show(report)
+    for name in documents:
+        if name not in late:
+            place(name)
+    for path, content in drawn:
+        _place(folder / "figures" / path, content)
+        if path.endswith(".svg"):
+            drawings[path.removesuffix(".svg")] = content.decode()
+    for name in late:
+        place(name)
+    return [folder / path for path in paths(report, formats)]
+
+
+def _kinds(formats: Collection[Format]) -> list[str]:
+    return sorted({_DRAWN[name] for name in formats if name in _DRAWN})
+
+
+def _documents(formats: Collection[Format]) -> list[Format]:
+    return [name for name in get_args(Format) if name in formats and name != "png"]
 
 
 def _content(
@@ -67,7 +97,7 @@ def _content(
     return html.render(report, runs, drawings)
 
 
-def _place(path: Path, content: bytes) -> Path:
+def _place(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -75,4 +105,3 @@ def _place(path: Path, content: bytes) -> Path:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
-    return path

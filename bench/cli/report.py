@@ -24,6 +24,7 @@ _NAMES = {
     "parquet": "parquet",
     "json": "json",
     "schema": "schema.json",
+    "png": "png",
 }
 
 
@@ -34,7 +35,7 @@ def report_command(
     store: StoreFolder = DEFAULT_STORE,
     formats: Annotated[
         str,
-        typer.Option("--format", help="Of md, latex, html, csv, parquet, json, schema."),
+        typer.Option("--format", help="Of md, latex, html, csv, parquet, json, schema, png."),
     ] = "md,latex,html,csv,parquet,json",
     against: Annotated[
         str | None,
@@ -63,7 +64,17 @@ def report_command(
     target = reporting.folder(study, opened, changes)
     files = cast("list[Format]", chosen)
     console = Console(highlight=False)
-    report = reporting.make(plan, opened, target, files, afresh=True, against=against)
-    console.print(terminal.render(report))
-    written = " ".join(f"report.{suffix}" for suffix in dict.fromkeys(chosen))
+    reporting.make(
+        plan,
+        opened,
+        target,
+        files,
+        afresh=True,
+        against=against,
+        show=lambda report: console.print(terminal.render(report)),
+    )
+    written = " ".join(
+        "figures/*.png" if suffix == "png" else f"report.{suffix}"
+        for suffix in dict.fromkeys(chosen)
+    )
     console.print(f"\nwritten to {target}: {written}", soft_wrap=True)

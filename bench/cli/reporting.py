@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from math import comb
 from pathlib import Path
@@ -25,7 +25,7 @@ from reports.table import (
     Run,
     State,
 )
-from reports.write import FORMATS, Format
+from reports.write import FORMATS, Format, paths, write
 
 if TYPE_CHECKING:
     from bench import store as stores
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from bench.study import Study
     from data.dataset import DataSet
 
+#: What a tracker is sent of a report.
+TRACKED: tuple[Format, ...] = (*FORMATS, "png")
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
 # A variant's name without its size, as gmlp-text of gmlp-text-18, and vit of vit-b16.
@@ -60,19 +62,23 @@ def make(
     *,
     afresh: bool = False,
     against: str | None = None,
+    show: Callable[[Report], None] = lambda report: None,
 ) -> Report:
-    """The report of a plan's records: read where it is current and not wanted afresh, else made."""
+    """The report of a plan's records: read where it is current and not wanted afresh, else made.
+
+    It is shown as soon as it is there, before its files are.
+    """
     request, runs = _request(plan, store, against), _runs(plan, store)
-    wanted = sorted({*formats, "json"})
+    wanted: list[Format] = sorted({*formats, "json"})
     if not afresh:
         found = _current(target / "report.json", digest.inputs(request, runs))
-        if found and all((target / f"report.{suffix}").exists() for suffix in wanted):
+        if found and all((target / path).exists() for path in paths(found, wanted)):
+            show(found)
             return found
     from reports.build import build
-    from reports.write import write
 
     report = build(request, runs, _predictions(plan))
-    write(report, runs, target, wanted)
+    write(report, runs, target, wanted, show)
     _write_chosen(plan, target)
     return report
 
@@ -344,6 +350,7 @@ def _runs(plan: "Plan", store: "Store") -> list[Run]:
             state=_state(planned),
             reason=planned.reason,
             record=planned.attempt.record if planned.attempt else None,
+            checksum=planned.attempt.checksum if planned.attempt else "",
             folder=str(planned.attempt.folder.relative_to(store.root)) if planned.attempt else None,
             earlier=_earlier(planned.attempt, store) if planned.attempt else [],
         )

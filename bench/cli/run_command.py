@@ -157,7 +157,7 @@ def run_command(
             console.print("stopped while measuring, of which nothing is kept; go on with")
             console.print(f"  {_again()}", markup=False, soft_wrap=True)
             return INTERRUPTED
-    target = _show_report(console, opened, plan, settings or [])
+    target = _show_report(console, opened, plan, settings or [], tracked=mirror is not None)
     if mirror is not None:
         mirror.reported(target)
         for line in mirror.close():
@@ -317,13 +317,22 @@ def _mirror(trackers: list[str] | None, store: "Store", plan: "Plan") -> "Mirror
     return Mirror(trackers, store.root, plan.study)
 
 
-def _show_report(console: "Console", store: "Store", plan: "Plan", settings: list[str]) -> Path:
+def _show_report(
+    console: "Console", store: "Store", plan: "Plan", settings: list[str], *, tracked: bool
+) -> Path:
     """Print the report of a plan, making its files where they are not current."""
     from bench.cli import reporting
     from reports import terminal
+    from reports.write import FORMATS
 
     target = reporting.folder(plan.study, store, settings)
-    console.print(terminal.render(reporting.make(plan, store, target)))
+    reporting.make(
+        plan,
+        store,
+        target,
+        reporting.TRACKED if tracked else FORMATS,
+        show=lambda report: console.print(terminal.render(report)),
+    )
     console.print(f"\nreport: {target}/report.html (.md .tex .csv .parquet .json)", soft_wrap=True)
     return target
 

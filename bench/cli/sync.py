@@ -50,7 +50,7 @@ def sync_command(
     else:
         tracker = make(to, opened.root, study.name, study.scale)
     target = reporting.folder(study, opened, settings or [])
-    reporting.make(plan, opened, target)
+    reporting.make(plan, opened, target, reporting.TRACKED)
     for event in [*replay(plan), Reported(target)]:
         tracker.take(event)
     typer.echo(tracker.close())

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from bench import sources
 from bench.cli import reporting
 from bench.cli.options import make_plan
 from bench.errors import UserError
 from bench.record import Failure
 from bench.store import Store
 from bench.study import load
-from tests.bench.factory import COST, record
+from reports.write import FORMATS, Format
+from tests.bench.factory import COST, PROVENANCE, record
 
 PAGE = """\
 title: t
@@ -54,6 +56,28 @@ def test_an_attempt_that_runs_is_not_lost(page, tmp_path: Path) -> None:
         report = reporting.make(make_plan(study, store), store, tmp_path / "report", ["md"])
     assert report.lost == []
     assert report.runs == {"running": 1, "missing": 1}
+
+
+def test_a_report_is_current_for_the_files_that_are_there(page, tmp_path: Path) -> None:
+    """Each page is made with its own figures; what a tracker wants is more than all of them."""
+    study, store = load(page(PAGE)), Store(tmp_path / "store")
+    for run in study.runs():
+        known = PROVENANCE.model_copy(update={"sources": dict(sources.of_run(run.spec))})
+        with store.claim(run.spec, 1) as folder:
+            store.write_record(folder, record(run.spec, cost=COST, provenance=known))
+    plan, target, shown = make_plan(study, store), tmp_path / "report", []
+
+    def make(*formats: Format) -> int:
+        """When report.json was written, last of all."""
+        reporting.make(plan, store, target, formats, show=shown.append)
+        return (target / "report.json").stat().st_mtime_ns
+
+    for format_ in FORMATS:
+        moment = make(format_)
+    assert make(*FORMATS) == moment
+    assert make(*reporting.TRACKED) > moment
+    assert list(target.glob("figures/*.png"))
+    assert len(shown) == len(FORMATS) + 2
 
 
 OWN = """\

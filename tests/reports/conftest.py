@@ -9,6 +9,7 @@ import pytest
 
 from bench.record import Cost, DataFacts, Environment, Epoch, Failure, Provenance, Record
 from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from reports import figures, forks
 from reports.table import Entry, Request, Run
 
 ENVIRONMENT = Environment(
@@ -213,3 +214,12 @@ def make() -> SimpleNamespace:
         rough=make_rough,
         hostile=HOSTILE,
     )
+
+
+@pytest.fixture
+def canvases(monkeypatch) -> list[Any]:
+    """What is drawn from now on, in this process and into no file."""
+    found: list[Any] = []
+    monkeypatch.setattr(forks, "FEW", 99)
+    monkeypatch.setattr(figures, "drawn", lambda canvas, kinds: found.append(canvas) or {})
+    return found

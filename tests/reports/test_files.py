@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import rcParams
+from matplotlib.collections import LineCollection
 from pyarrow import parquet
 
-from reports import figures, looks, tidy, write
+from reports import figures, forks, looks, tidy, write
 from reports.build import build
 from reports.table import Report
 
@@ -82,6 +83,16 @@ def test_figures_are_the_same_bytes_twice_and_leave_no_settings_behind(quickstar
     assert not re.search(r"<dc:date>|matplotlib\.org", svg, re.I)
 
 
+def test_forks_draw_the_same_as_one_process(quickstart, monkeypatch):
+    request, runs = quickstart(3)
+    report = build(request, runs)
+    found = {}
+    for few in (1, 99):
+        monkeypatch.setattr(forks, "FEW", few)
+        found[few] = dict(figures.files(report, runs, ["svg"]))
+    assert found[1] == found[99]
+
+
 def test_figures_tell_entries_apart_without_colour():
     styles = {
         (looks.LINES[i % len(looks.LINES)], looks.MARKERS[i % len(looks.MARKERS)])
@@ -118,20 +129,18 @@ def test_colours_differ_in_the_eyes_of_the_colour_blind():
         assert gaps[~np.eye(len(seen), dtype=bool)].min() > 0.15
 
 
-def test_curves_show_the_mean_and_the_span_of_the_seeds(make, monkeypatch):
+def test_curves_show_the_mean_and_the_span_of_the_seeds(make, canvases):
     request, runs = make.study({"a": [0.8, 0.9]})
     report = build(request, runs)
-    drawn = []
-    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
     list(figures.files(report, runs, kinds=["svg"]))
-    axes = drawn[0].axes[0]
+    axes = canvases[0].axes[0]
     expected = [85 * (1 - 0.6 * 0.6**epoch) for epoch in range(1, 9)]
     assert axes.lines[0].get_ydata() == pytest.approx(expected)
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert (band.min(), band.max()) == pytest.approx((80 * 0.64, 90 * (1 - 0.6 * 0.6**8)))
 
 
-def test_the_front_leads_through_what_no_smaller_entry_beats(make, monkeypatch):
+def test_the_front_leads_through_what_no_smaller_entry_beats(make, canvases):
     request, runs = make.study({"a": [0.8], "b": [0.7], "c": [0.9], "d": [0.9]})
     sizes = {"a": 10, "b": 20, "c": 30, "d": 40}
     runs = [
@@ -147,29 +156,30 @@ def test_the_front_leads_through_what_no_smaller_entry_beats(make, monkeypatch):
         for run in runs
     ]
     report = build(request, runs)
-    drawn = []
-    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
     list(figures.files(report, runs, kinds=["svg"]))
-    (front,) = [line for line in drawn[1].axes[0].lines if line.get_label() == "Pareto front"]
+    (front,) = [line for line in canvases[1].axes[0].lines if line.get_label() == "Pareto front"]
     assert front.get_xydata().tolist() == [[10, 80], [30, 90]]
 
 
-def test_of_many_entries_the_best_are_told_apart_and_the_others_are_grey(make, monkeypatch):
+def test_of_many_entries_the_best_are_told_apart_and_the_others_are_grey(make, canvases):
     request, runs = make.study({f"m{n:02}": [0.5 + n / 100, 0.51 + n / 100] for n in range(20)})
     report = build(request, runs)
-    drawn = []
-    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
     list(figures.files(report, runs, kinds=["svg"]))
-    for canvas in drawn:
+    for canvas in canvases:
         shown = [text.get_text() for text in canvas.legends[0].get_texts()]
         best = [f"m{n:02}" for n in range(8, 20)]
         assert [name for name in shown if name != "Pareto front"] == [*best, "8 others"]
-    assert len(drawn[0].axes[0].lines) == 20
+    axes = canvases[0].axes[0]
+    assert len(axes.lines) == 12
+    (others,) = (found for found in axes.collections if isinstance(found, LineCollection))
+    assert len(others.get_segments()) == 8
     assert all(figure.caption.endswith("12 best of 20 entries are told apart; the others are grey.")
                for figure in report.figures)  # fmt: skip
 
 
-@pytest.mark.parametrize(("page", "kinds"), [("md", {".svg"}), ("tex", {".pdf"}), ("csv", set())])
+@pytest.mark.parametrize(
+    ("page", "kinds"), [("md", {".svg"}), ("tex", {".pdf"}), ("png", {".png"}), ("csv", set())]
+)
 def test_a_page_alone_has_the_figures_that_it_shows(quickstart, tmp_path, page, kinds):
     request, runs = quickstart(2)
     paths = write.write(build(request, runs), runs, tmp_path, [page])
@@ -183,7 +193,7 @@ def test_all_files_are_written_and_the_report_can_be_read_back(quickstart, tmp_p
     names = {path.relative_to(tmp_path).as_posix() for path in paths}
     assert names == {
         *(f"report.{name}" for name in write.FORMATS),
-        *(f"figures/{f.name}.{kind}" for f in report.figures for kind in ("svg", "pdf", "png")),
+        *(f"figures/{f.name}.{kind}" for f in report.figures for kind in ("svg", "pdf")),
     }
     assert paths[-1].name == "report.json"
     assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == names

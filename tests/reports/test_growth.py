@@ -46,7 +46,7 @@ def deep(make):
     return request.model_copy(update={"entries": entries}), runs
 
 
-def test_the_figure_stands_where_depths_differ(deep, monkeypatch):
+def test_the_figure_stands_where_depths_differ(deep, canvases):
     request, runs = deep
     report = build(request, runs)
     assert [figure.name for figure in report.figures] == [
@@ -54,10 +54,8 @@ def test_the_figure_stands_where_depths_differ(deep, monkeypatch):
         "size-digits",
         "depth-digits",
     ]
-    drawn = []
-    monkeypatch.setattr(figures, "save", lambda canvas, kind: drawn.append(canvas) or b"")
     list(figures.files(report, runs, kinds=["svg"]))
-    axes = drawn[2].axes[0]
+    axes = canvases[2].axes[0]
     assert axes.containers[0].get_label() == "gmlp"
     assert axes.containers[0][0].get_xdata().tolist() == [2, 4, 8]
     assert axes.containers[0][0].get_ydata() == pytest.approx([74.5, 78.5, 86.5])

@@ -1,0 +1,85 @@
+"""Work by forks: the same results, in order; no fork outlives its parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from reports import forks
+
+ORPHANS = """
+import os, sys, time
+from reports import forks
+started = forks.each(lambda n: (print(os.getpid(), flush=True), time.sleep(60)), range(4))
+next(started)
+"""
+several = pytest.mark.skipif(
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="needs two cores of Linux"
+)
+
+
+@several
+def test_results_come_in_order_and_from_other_processes() -> None:
+    things = [object() for _ in range(9)]  # which nothing could send
+
+    def work(thing: object) -> tuple[int, int]:
+        return things.index(thing), os.getpid()
+
+    places, pids = zip(*forks.each(work, things), strict=True)
+    assert places == tuple(range(9))
+    assert os.getpid() not in pids
+
+
+def test_few_things_and_those_beside_a_thread_are_done_in_place() -> None:
+    def work(_: int) -> int:
+        return os.getpid()
+
+    assert set(forks.each(work, range(forks.FEW - 1))) == {os.getpid()}
+    done = threading.Event()
+    beside = threading.Thread(target=done.wait)
+    beside.start()
+    try:
+        assert set(forks.each(work, range(9))) == {os.getpid()}
+    finally:
+        done.set()
+        beside.join()
+
+
+@several
+def test_an_error_is_the_callers() -> None:
+    def work(number: int) -> float:
+        return 1 / (number - 2)
+
+    results = forks.each(work, range(6))
+    assert [next(results), next(results)] == [-0.5, -1.0]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+@several
+def test_forks_die_with_their_parent() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", ORPHANS], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert parent.stdout is not None
+    pids = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 20
+    while any(map(_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_alive, pids))
+
+
+def _alive(pid: int) -> bool:
+    """Whether it is there, and not merely waiting for somebody to ask how it ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:  # noqa: PTH123
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
