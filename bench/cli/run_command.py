@@ -186,6 +186,8 @@ def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
     study = plan.study
     recipes = [(label, study.recipe_of(label)) for label in study.entries]
     recipes += [(planned.run.entry, planned.run.spec.recipe) for planned in plan.runs]  # stages too
+    searched = ("batch_size", "accumulate", "precision")
+    recipes += [(cell.entry, found) for cell in study.cells() for found in cell.extremes(*searched)]
     for label, recipe in recipes:
         problem = unfit(
             recipe,

@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 import data.catalogue
 from bench.search.page import Search
 from bench.search.space import Space, apply
-from bench.spec import ModelSpec, RunSpec, Scalar, canonical_json
+from bench.spec import ModelSpec, Recipe, RunSpec, Scalar, canonical_json
 from models.arguments import Argument
 
 
@@ -59,6 +60,19 @@ class Cell:
         words = "-".join([self.entry, self.dataset]).lower()
         plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in words)
         return searches(store, self.study) / f"{plain[:60]}-{self.digest}"
+
+    def extremes(self, *names: str) -> list[Recipe]:
+        """The recipes at all ends and choices of these settings that can be drawn together."""
+        found = []
+        ends = [
+            [(name, value) for value in self.space.parameters[name].bounds()]
+            for name in names
+            if name in self.space.parameters
+        ]
+        for pairs in product(*ends):
+            values = {name: v for name, v in pairs if self.space.active(name, dict(pairs))}
+            found.append(apply(values, self.base.recipe, {}, {})[0])
+        return found
 
     def spec(self, values: Mapping[str, Scalar], seed: int, *, tested: bool) -> RunSpec:
         """The run with these values: a trial's, or once they are frozen, a final one."""

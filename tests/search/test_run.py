@@ -51,6 +51,32 @@ def test_every_entry_has_its_trials_the_recipe_first(finished: Path) -> None:
     assert all(trial.device_h > 0 for x in found for trial in x.trials)
 
 
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        ("precision: {choice: [fp32, fp16]}", "MLP: precision fp16 needs a GPU"),
+        (
+            "batch_size: {choice: [2, 64]}\n    accumulate: {int: [1, 4]}",
+            "MLP: a batch of 2 is too small for one device in 4 parts each",
+        ),
+    ],
+)
+def test_a_space_with_values_that_cannot_be_trained_is_refused(tmp_path, space, says) -> None:
+    write(tmp_path, PAGE.replace("lr: {float: [1e-3, 1e-1], log: true}", space))
+    said = bench(tmp_path, "--device", "cpu", code=2)
+    assert says in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "bench-store").exists()
+
+
+def test_ends_that_are_never_drawn_together_are_no_mistake(tmp_path) -> None:
+    space = "batch_size: {choice: [2, 64]}\n    accumulate: {int: [1, 4], when: {batch_size: 64}}"
+    write(tmp_path, PAGE.replace("lr: {float: [1e-3, 1e-1], log: true}", space))
+    (cell,) = load(str(tmp_path / "tuned.yaml")).cells()
+    found = {(r.batch_size, r.accumulate) for r in cell.extremes("batch_size", "accumulate")}
+    assert found == {(2, 1), (64, 1), (64, 4)}
+
+
 def test_trials_never_see_the_test_split_and_final_runs_have_fresh_seeds(finished: Path) -> None:
     records = [a.record for a in Store(finished / "bench-store").scan().values() if a.record]
     trials = [record for record in records if not record.spec.tested]
