@@ -57,7 +57,7 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
     few = f" The {FEW} best of {len(request.entries)} entries are told apart; the others are grey."
     return [
         figure.model_copy(update={"caption": figure.caption + few})
-        if figure.kind in ("curves", "size", "profile")
+        if figure.kind in ("curves", "size", "profile", "throughput")
         else figure
         for figure in found
     ]

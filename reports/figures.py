@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -22,12 +21,13 @@ from reports import forks, search_figures, speed_figures
 from reports.across import critical_difference
 from reports.looks import (
     COLOURS,
-    GREY,
     INK,
     LINES,
     METADATA,
     STYLE,
+    Span,
     draw_others,
+    draw_points,
     drawn,
     legend,
     look,
@@ -75,8 +75,7 @@ def _draw(
         elif figure.kind == "profile":
             _profile(axes, report, runs, column)
         elif figure.kind == "throughput":
-            place = table.columns.index(column)
-            speed_figures.against_throughput(axes, measured(report), column, place, figure.speeds)
+            speed_figures.against_throughput(axes, report, column, figure.speeds)
             axes.set_xlabel(figure.x)
             axes.set_ylabel(f"test {_label(column)}")
             legend(axes)
@@ -161,28 +160,13 @@ def _leave_out_start(axes: Axes, bands: Sequence[Floats]) -> None:
 
 def _size(axes: Axes, report: Report, column: Column) -> None:
     """The test metric against the parameter count, with intervals."""
-    table = report.tables[0]
-    place = table.columns.index(column)
     sizes = _parameters(report)
 
-    def draw(rows: Sequence[Row], **style: Any) -> None:
-        known = [
-            (size, cell.value, spread(cell, column) or math.nan)
-            for row in rows
-            if (size := row.cells[sizes].value) is not None
-            if (cell := row.cells[place]).value is not None
-        ]
-        if known:
-            x, y, half = np.array(known).T
-            y, half = column.scale * y, column.scale * half
-            axes.errorbar(x, y, yerr=half, capsize=3, **style)
+    def place(row: Row) -> Span | None:
+        size = row.cells[sizes].value
+        return None if size is None else (size, size, size)
 
-    own, others = looks(report, column)
-    for row, style, label in own:
-        draw([row], label=label, markersize=7, elinewidth=1.2, **style | {"linestyle": "none"})
-    label = f"{len(others)} others"
-    grey = {"color": GREY, "marker": ".", "linestyle": "none", "zorder": 1}
-    draw(others, label=label, markersize=3, elinewidth=0.6, **grey)
+    draw_points(axes, report, column, place)
     _front(axes, report, column)
     _size_axis(axes, [row.cells[sizes].value for row in measured(report)])
     axes.set_ylabel(f"test {_label(column)}")

@@ -5,7 +5,7 @@ Entries differ in colour, line style and marker, for print in grey and for the c
 
 import io
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from reports.captions import FEW
 from reports.table import Column, Report, Row
-from reports.text import shorten
+from reports.text import shorten, spread
 
 # Text and axes are drawn in this ink, which a page may replace by its own colour.
 INK = "#1f2328"
@@ -28,6 +28,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK
 LINES = ("-", "--", "-.", ":", (0, (8, 2, 2, 2, 2, 2)), (0, (3, 1, 1, 1, 1, 1)))
 GREY = "#8c959f"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+#: Low, middle and high of where something stands.
+Span = tuple[float, float, float]
 
 STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a label may hold dollars
@@ -106,6 +109,40 @@ def draw_others(axes: Axes, lines: Sequence[np.ndarray]) -> None:
             LineCollection(lines, colors=GREY, linewidths=0.6, zorder=1, label=label)
         )
         axes.autoscale_view()
+
+
+def draw_points(
+    axes: Axes, report: Report, column: Column, place: Callable[[Row], Span | None]
+) -> list[tuple[float, float]]:
+    """Each row's value, with its interval, at its place, which may be a span; returns the points.
+
+    The others are grey, with one label.
+    """
+    points: list[tuple[float, float]] = []
+    number = report.tables[0].columns.index(column)
+
+    def draw(rows: Sequence[Row], **style: Any) -> None:
+        known = [
+            (*span, cell.value, spread(cell, column) or math.nan)
+            for row in rows
+            if (span := place(row)) is not None
+            if (cell := row.cells[number]).value is not None
+        ]
+        if not known:
+            return
+        low, x, high, y, half = np.array(known).T
+        y, half = column.scale * y, column.scale * half
+        across = None if np.array_equal(low, high) else [x - low, high - x]
+        axes.errorbar(x, y, yerr=half, xerr=across, linestyle="none", capsize=3, **style)
+        points.extend(zip(x.tolist(), y.tolist(), strict=True))
+
+    own, others = looks(report, column)
+    for row, style, label in own:
+        shape = {key: value for key, value in style.items() if key != "linestyle"}
+        draw([row], label=label, markersize=7, elinewidth=1.2, **shape)
+    grey = {"color": GREY, "marker": ".", "markersize": 3, "elinewidth": 0.6, "zorder": 1}
+    draw(others, label=f"{len(others)} others", **grey)
+    return points
 
 
 def drawn(canvas: Canvas, kinds: Collection[str]) -> dict[str, bytes]:

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure as Canvas
 
 from bench.measure.record import Session
 from reports import looks, scaling, timing
-from reports.table import Column, Row
-from reports.text import shorten, slug, spread
+from reports.table import Column, Report
+from reports.text import shorten, slug
 
 
 def front(points: Collection[tuple[float, float]], sign: int = 1) -> list[tuple[float, float]]:
@@ -24,33 +24,11 @@ def front(points: Collection[tuple[float, float]], sign: int = 1) -> list[tuple[
 
 
 def against_throughput(
-    axes: Axes,
-    rows: list[Row],
-    column: Column,
-    metric: int,
-    speeds: dict[str, tuple[float, float, float]],
+    axes: Axes, report: Report, column: Column, speeds: dict[str, looks.Span]
 ) -> None:
-    """The test metric against throughput (low, median, high by label), the Pareto front marked."""
-    points = {}
-    for number, row in enumerate(rows):
-        cell, speed = row.cells[metric], speeds.get(row.label)
-        if cell.value is None or speed is None:
-            continue
-        low, middle, high = speed
-        half = spread(cell, column)
-        points[row.label] = (middle, cell.value * column.scale)
-        axes.errorbar(
-            *points[row.label],
-            xerr=[[middle - low], [high - middle]],
-            yerr=None if half is None else half * column.scale,
-            linestyle="",
-            capsize=3,
-            markersize=7,
-            linewidth=1.2,
-            label=shorten(row.label, 28),
-            **looks.look(number),
-        )
-    best = front(points.values(), 1 if column.higher_is_better else -1)
+    """The test metric against throughput, the Pareto front marked."""
+    points = looks.draw_points(axes, report, column, lambda row: speeds.get(row.label))
+    best = front(points, 1 if column.higher_is_better else -1)
     if best:
         x, y = zip(*best, strict=True)
         axes.plot(x, y, linestyle=":", color=looks.INK, linewidth=1.2, zorder=0)

@@ -238,6 +238,23 @@ def test_a_study_shows_speeds_and_accuracy_against_throughput(make):
     assert "images/s/core" in drawn
 
 
+def test_of_many_entries_the_best_are_told_apart_beside_their_speeds_too(make, canvases):
+    names = [f"m{n:02}" for n in range(14)]
+    request, runs = make.study({name: [n / 14, n / 14] for n, name in enumerate(names)})
+    request = request.model_copy(
+        update={
+            "measured": session(*(measurement(name, 1 + n / 10) for n, name in enumerate(names))),
+            "contenders": {"digits": {name: name for name in names}},
+        }
+    )
+    report = build(request, runs)
+    list(figures.files(report, runs, ["svg"]))
+    kinds = [figure.kind for figure in report.figures]
+    canvas = canvases[kinds.index("throughput")]
+    shown = [text.get_text() for text in canvas.legends[0].get_texts()]
+    assert shown == ["Pareto front", *names[2:], "2 others"]
+
+
 def test_core_days_are_of_all_attempts_and_trials(make):
     run = make.run("mlp", "digits", 0, 0.9)
     record = run.record
