@@ -1,9 +1,18 @@
 """Record: what a finished or failed run leaves behind, and the types inside it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, overload
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
+    TypeAdapter,
+)
+from pydantic_core import core_schema
 
 from bench.spec import RunSpec
 
@@ -14,9 +23,13 @@ Status = Literal["done", "failed", "pruned"]
 FailureClass = Literal["out-of-memory", "data", "divergence", "infrastructure", "code"]
 
 
+_PLAIN = ConfigDict(extra="ignore", ser_json_inf_nan="strings")
+
+
 class _Frozen(BaseModel):
     # Unknown keys are kept, so that an older bench reads a newer record of the same schema.
-    model_config = ConfigDict(extra="allow", frozen=True)
+    # JSON has no NaN: one is kept as text, which is read as a number again.
+    model_config = ConfigDict(extra="allow", frozen=True, ser_json_inf_nan="strings")
 
 
 class Failure(_Frozen):
@@ -34,23 +47,20 @@ class Failure(_Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One point of the learning curve.
+    """One point of the learning curve."""
 
-    A dataclass, since reading records is for the most part making these: pydantic makes them in
-    half the time of a model, whose methods it has.
-    """
+    __pydantic_config__ = _PLAIN
 
     epoch: int
     step: int
     train_loss: float
     val_loss: float | None = None
-    metrics: Annotated[dict[str, float], Field(description="on the validation split")] = field(
-        default_factory=dict
-    )
+    #: On the validation split.
+    metrics: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def model_validate_json(cls, text: str | bytes) -> "Epoch":
-        """Read one."""
+        """Read one, as a model of pydantic's would."""
         return _EPOCH.validate_json(text)
 
     def model_dump_json(self) -> str:
@@ -58,7 +68,73 @@ class Epoch:
         return _EPOCH.dump_json(self).decode()
 
 
+@dataclass(frozen=True, slots=True)
+class Curve(Sequence[Epoch]):
+    """The learning curve, a column for each quantity.
+
+    So it takes half the room, and a quarter of the time to read: of ten thousand records the curves
+    are by far the most.
+    """
+
+    __pydantic_config__ = _PLAIN
+
+    epoch: list[int] = field(default_factory=list)
+    step: list[int] = field(default_factory=list)
+    train_loss: list[float] = field(default_factory=list)
+    val_loss: list[float | None] = field(default_factory=list)
+    metrics: Annotated[
+        dict[str, list[float | None]],
+        Field(description="on the validation split; null where an epoch has none"),
+    ] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, points: Sequence[Epoch]) -> "Curve":
+        """The columns of these points."""
+        if isinstance(points, Curve):
+            return points
+        names = dict.fromkeys(name for point in points for name in point.metrics)
+        return cls(
+            [point.epoch for point in points],
+            [point.step for point in points],
+            [point.train_loss for point in points],
+            [point.val_loss for point in points],
+            {name: [point.metrics.get(name) for point in points] for name in names},
+        )
+
+    def __len__(self) -> int:
+        """How many points there are."""
+        return len(self.epoch)
+
+    @overload
+    def __getitem__(self, place: int) -> Epoch: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Epoch]: ...
+    def __getitem__(self, place: int | slice) -> Epoch | list[Epoch]:
+        """A point, or some of them."""
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        return Epoch(
+            self.epoch[place],
+            self.step[place],
+            self.train_loss[place],
+            self.val_loss[place],
+            {
+                name: value
+                for name, column in self.metrics.items()
+                if (value := column[place]) is not None
+            },
+        )
+
+
 _EPOCH = TypeAdapter(Epoch)
+
+
+def _curve_schema(source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+    """Columns, or points as earlier records have them and as training gives them."""
+    either = core_schema.union_schema(
+        [handler(source), handler.generate_schema(list[Epoch])], mode="left_to_right"
+    )
+    return core_schema.no_info_after_validator_function(Curve.of, either)
 
 
 class Cost(_Frozen):
@@ -140,7 +216,7 @@ class Record(_Frozen):
     ended: str
     metrics: dict[str, float] = {}
     scored: Annotated[int, Field(description="test examples scored, each once")] = 0
-    curve: list[Epoch] = []
+    curve: Annotated[Curve, GetPydanticSchema(_curve_schema)] = Curve()
     predictions: Annotated[
         str | None, Field(description="SHA-256 of predictions.npz beside the record")
     ] = None

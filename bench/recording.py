@@ -18,7 +18,7 @@ from bench.checkpoint import Checkpoints
 from bench.loading import DataProblem
 from bench.order import Order
 from bench.provenance import now
-from bench.record import Cost, Failure, FailureClass, Record
+from bench.record import Cost, Curve, Failure, FailureClass, Record
 from bench.reporter import Diverged
 from bench.store import WEIGHTS, Store, write_atomically
 from bench.training import Outcome
@@ -80,7 +80,7 @@ class Recording:
             ended=now(),
             metrics=outcome.metrics if outcome else {},
             scored=outcome.scored if outcome else 0,
-            curve=outcome.curve if outcome else [],
+            curve=Curve.of(outcome.curve if outcome else []),
             predictions=predictions,
             weights=weights,
             start=outcome.start if outcome else None,

@@ -239,7 +239,7 @@ class Store:
         """One attempt, whether it is the newest or not."""
         folder = self.folder(key, number)
         try:
-            record, checksum = _read(folder / "record.json")
+            record, checksum = _read(f"{folder}/record.json")  # quicker than a Path, of many
         except FileNotFoundError:
             running = is_locked(folder / "lock")
             return Attempt(key, number, folder, "running" if running else "interrupted")
@@ -256,9 +256,10 @@ def read_record(path: Path) -> Record:
     return _read(path)[0]
 
 
-def _read(path: Path) -> tuple[Record, str]:
+def _read(path: Path | str) -> tuple[Record, str]:
     """A record and its checksum."""
-    raw = path.read_bytes()
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+        raw = file.read()
     payload = unseal(raw)
     try:
         record = Record.model_validate_json(payload)

@@ -6,9 +6,7 @@ Made with Figure objects, without pyplot, so there is no global state and no dis
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from matplotlib import rc_context
@@ -16,14 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from bench.record import Epoch
-from reports import forks, search_figures, speed_figures
+from bench.record import Curve
+from reports import search_figures, speed_figures
 from reports.across import critical_difference
 from reports.looks import (
     COLOURS,
     INK,
     LINES,
-    METADATA,
     STYLE,
     Span,
     draw_others,
@@ -40,24 +37,11 @@ from reports.text import shorten, spread, thinned
 
 CURVE_POINTS = 100  # of a line; more would only make the files large
 
-Curves = dict[tuple[str, str], list[list[Epoch]]]
 
-
-def files(
-    report: Report, runs: Sequence[Run], kinds: Collection[str] = tuple(METADATA)
-) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each figure's files; other processes may begin to draw at once."""
-    curves: Curves = defaultdict(list)
-    for run in sorted(runs, key=lambda run: (run.seed, run.key)):
-        if run.state == "done" and run.record:
-            curves[run.dataset, run.entry].append(run.record.curve)
-    draw = partial(_draw, report, runs, curves, kinds)
-    return chain.from_iterable(forks.each(draw, report.figures))
-
-
-def _draw(
-    report: Report, runs: Sequence[Run], curves: Curves, kinds: Collection[str], figure: Figure
-) -> list[tuple[str, bytes]]:
+def draw(
+    report: Report, runs: Sequence[Run], figure: Figure, kinds: Collection[str]
+) -> dict[str, bytes]:
+    """A figure as a file of each kind."""
     table = report.tables[0]
     primary = {column.dataset: column for column in reversed(table.columns)}
     column = primary[figure.dataset] if figure.dataset else table.columns[0]
@@ -67,7 +51,7 @@ def _draw(
         canvas = Canvas()
         axes = canvas.add_subplot()
         if figure.kind == "curves":
-            _curves(axes, report, curves, column)
+            _curves(axes, report, runs, column)
         elif figure.kind == "size":
             _size(axes, report, column)
         elif figure.kind == "growth":
@@ -84,8 +68,7 @@ def _draw(
             legend(axes)
         else:
             _ranks(canvas, axes, report)
-        found = drawn(canvas, kinds)
-    return [(f"{figure.name}.{kind}", content) for kind, content in found.items()]
+        return drawn(canvas, kinds)
 
 
 def _parameters(report: Report) -> int:
@@ -93,13 +76,17 @@ def _parameters(report: Report) -> int:
     return [column.id for column in report.tables[0].columns].index("parameters")
 
 
-def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
+def _curves(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
+    curves: dict[str, list[Curve]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (run.seed, run.key)):
+        if run.dataset == column.dataset and run.state == "done" and run.record:
+            curves[run.entry].append(run.record.curve)
     own, others = looks(report, column)
     bands: list[Floats] = []
 
     def found(row: Row) -> tuple[list[int], Floats]:
-        epochs, values = _by_epoch(curves[column.dataset or "", row.label], column)
+        epochs, values = _by_epoch(curves[row.label], column)
         if epochs:
             bands.append(values[:, len(epochs) // 4 :])
         return epochs, values
@@ -135,13 +122,12 @@ def _curves(axes: Axes, report: Report, curves: Curves, column: Column) -> None:
     legend(axes)
 
 
-def _by_epoch(curves: Sequence[list[Epoch]], column: Column) -> tuple[list[int], Floats]:
+def _by_epoch(curves: Sequence[Curve], column: Column) -> tuple[list[int], Floats]:
     """Epochs that all of an entry's curves have, thinned, and the values of each seed there."""
-    metric = column.metric or ""
     found = [
-        {point.epoch: point.metrics[metric] for point in curve if metric in point.metrics}
+        {e: value for e, value in zip(curve.epoch, values, strict=True) if value is not None}
         for curve in curves
-        if curve
+        if (values := curve.metrics.get(column.metric or ""))
     ]
     epochs = thinned(sorted(set.intersection(*map(set, found))) if found else [], CURVE_POINTS)
     return epochs, column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in found])

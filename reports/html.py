@@ -17,8 +17,8 @@ from reports.text import parts, thinned
 PICTURE_BYTES = 500_000
 
 
-def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> str:
-    """The page as text; `drawings` are the figures' SVG by name."""
+def render(report: Report, runs: Sequence[Run]) -> str:
+    """The page as text, without its figures, which may be drawn meanwhile."""
     samples = pages.by_sample(report, runs)
     anchors = {run.key: f"runs-{i}" for i, (_, _, found) in enumerate(samples) for run in found}
     metrics = list(dict.fromkeys(c.metric for c in report.tables[0].columns if c.metric))
@@ -32,16 +32,29 @@ def render(report: Report, runs: Sequence[Run], drawings: Mapping[str, str]) -> 
         anchors=anchors,
         metrics=metrics,
         columns={(c.dataset, c.metric): c for c in report.tables[0].columns},
-        figures={
-            figure.name: inline(drawings[figure.name], figure.alt, figure.name)
-            for figure in report.figures
-        },
+        place=_place,
         spark=_spark if len(runs) <= run_pages.DRAWN_RUNS else lambda run, metric: "",
         run_data=run_pages.data([run for _, _, found in samples for run in found]),
         sheets=_sheets(report),
         style=_asset("report.css"),
         script=_asset("report.js"),
     )
+
+
+def illustrate(page: str, report: Report, drawings: Mapping[str, str]) -> str:
+    """The page with its figures; `drawings` are their SVG by name."""
+    alt = {figure.name: figure.alt for figure in report.figures}
+    return re.sub(
+        _place("(.+?)"),
+        lambda found: inline(drawings[found[1]], alt[found[1]], found[1]),
+        page,
+        count=len(alt),
+    )
+
+
+def _place(figure: str) -> Markup:
+    """What stands where a figure goes; all text of others is escaped, and holds no such thing."""
+    return Markup(f"<!-- figure {figure} -->")
 
 
 def _groups(table: Table) -> list[tuple[str, list[Row]]]:

@@ -6,10 +6,12 @@ fit into one file. Everything is text here but the curves; the page puts it in a
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from bench.record import Epoch, Record
+from bench.spec import Recipe
 from reports import text
 from reports.table import Attempt, Run
 
@@ -94,12 +96,11 @@ def _facts(run: Run) -> Facts:
 def _sections(record: Record) -> list[tuple[str, Facts]]:
     """What other runs are likely to share, by title."""
     spec, made = record.spec, record.provenance
-    recipe = spec.recipe.model_dump(mode="json")
     settings = spec.data.model_dump(mode="json", exclude_defaults=True)
     model: Facts = [(name, _plain(value)) for name, value in spec.model.args.items()]
     sections: list[tuple[str, Facts]] = [
         ("Model", [("Name", spec.model.name), *model, *_size(record)]),
-        ("Recipe", [(name.replace("_", " "), _plain(value)) for name, value in recipe.items()]),
+        ("Recipe", _recipe(spec.recipe)),
         ("Data", [*((name, _plain(value)) for name, value in settings.items()), *_data(record)]),
         (
             "Provenance",
@@ -110,11 +111,23 @@ def _sections(record: Record) -> list[tuple[str, Facts]]:
                 ("Device", f"{made.devices} × {made.device}"),
                 ("Threads", str(made.threads)),
                 ("Environment", made.environment or ""),
-                ("Sources", ", ".join(f"{path} {mark[:8]}" for path, mark in made.sources.items())),
+                ("Sources", _sources(tuple(made.sources.items()))),
             ],
         ),
     ]
     return sections
+
+
+@lru_cache
+def _recipe(recipe: Recipe) -> Facts:
+    """Of thousands of runs that have the same one."""
+    found = recipe.model_dump(mode="json")
+    return [(name.replace("_", " "), _plain(value)) for name, value in found.items()]
+
+
+@lru_cache
+def _sources(marks: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{path} {mark[:8]}" for path, mark in marks)
 
 
 def _portable(word: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -40,27 +40,18 @@ def write(
     """
     drawn: Iterator[tuple[str, bytes]] = iter(())
     if report.figures and (kinds := _kinds(formats)):
-        from reports import figures
+        from reports import drawing
 
-        drawn = figures.files(report, runs, kinds)
-    drawings: dict[str, str] = {}
-
-    def place(name: Format) -> None:
-        made = _content(name, report, runs, drawings)
-        _place(folder / f"report.{name}", made if isinstance(made, bytes) else made.encode())
-
-    documents = _documents(formats)
-    late = [name for name in documents if name in ("html", "json")]
+        drawn = drawing.files(report, runs, kinds)
     show(report)
-    for name in documents:
-        if name not in late:
-            place(name)
-    for path, content in drawn:
+    made = {name: _content(name, report, runs) for name in _documents(formats)}
+    drawings = dict(drawn)
+    for path, content in drawings.items():
         _place(folder / "figures" / path, content)
-        if path.endswith(".svg"):
-            drawings[path.removesuffix(".svg")] = content.decode()
-    for name in late:
-        place(name)
+    if page := made.get("html"):
+        made["html"] = _illustrate(page, report, drawings)
+    for name, content in made.items():
+        _place(folder / f"report.{name}", content)
     return [folder / path for path in paths(report, formats)]
 
 
@@ -72,29 +63,38 @@ def _documents(formats: Collection[Format]) -> list[Format]:
     return [name for name in get_args(Format) if name in formats and name != "png"]
 
 
-def _content(
-    name: Format, report: Report, runs: Sequence[Run], drawings: dict[str, str]
-) -> str | bytes:
+def _content(name: Format, report: Report, runs: Sequence[Run]) -> bytes:
     # Imported as needed: JSON alone shall not cost jinja2.
     if name == "schema.json":
-        return json.dumps(Report.model_json_schema(), indent=1)
+        return json.dumps(Report.model_json_schema(), indent=1).encode()
     if name == "json":
-        return report.model_dump_json(indent=1)
-    if name in ("csv", "parquet"):
+        return report.model_dump_json(indent=1).encode()
+    if name == "parquet":
         from reports import tidy
 
-        return tidy.render(report, runs) if name == "csv" else tidy.parquet(report, runs)
+        return tidy.parquet(report, runs)
+    if name == "csv":
+        from reports import tidy
+
+        return tidy.render(report, runs).encode()
     if name == "tex":
         from reports import latex
 
-        return latex.render(report, runs)
+        return latex.render(report, runs).encode()
     if name == "md":
         from reports import markdown
 
-        return markdown.render(report, runs)
+        return markdown.render(report, runs).encode()
     from reports import html
 
-    return html.render(report, runs, drawings)
+    return html.render(report, runs).encode()
+
+
+def _illustrate(page: bytes, report: Report, drawings: Mapping[str, bytes]) -> bytes:
+    from reports import html
+
+    inside = {figure.name: drawings[f"{figure.name}.svg"].decode() for figure in report.figures}
+    return html.illustrate(page.decode(), report, inside).encode()
 
 
 def _place(path: Path, content: bytes) -> None:

@@ -340,6 +340,7 @@ def _own(study: "Study", path: Path) -> list[Published]:
 
 def _runs(plan: "Plan", store: "Store") -> list[Run]:
     groups = {label: entry.group for label, entry in plan.study.entries.items()}
+    runs = store.runs.relative_to(store.root)
     return [
         Run(
             entry=planned.run.entry,
@@ -351,7 +352,7 @@ def _runs(plan: "Plan", store: "Store") -> list[Run]:
             reason=planned.reason,
             record=planned.attempt.record if planned.attempt else None,
             checksum=planned.attempt.checksum if planned.attempt else "",
-            folder=str(planned.attempt.folder.relative_to(store.root)) if planned.attempt else None,
+            folder=f"{runs}/{planned.attempt.folder.name}" if planned.attempt else None,
             earlier=_earlier(planned.attempt, store) if planned.attempt else [],
         )
         for planned in plan.runs

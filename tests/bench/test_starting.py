@@ -49,7 +49,7 @@ def test_no_epoch_scores_the_weights_as_they_are(weights: tuple[Outcome, Path]) 
     before, path = weights
     scored = run(spec(weights=str(path), recipe={"epochs": 0}))
     assert scored.metrics == before.metrics
-    assert scored.curve == []
+    assert not scored.curve
     assert scored.start is not None
     assert (scored.start.weights, scored.start.fresh) == (str(path), 0)
     assert scored.start.taken == before.parameters

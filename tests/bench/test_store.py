@@ -1,5 +1,7 @@
 """The store under kills, damage and competition."""
 
+import json
+import math
 import multiprocessing
 import os
 import signal
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from bench.errors import UserError
-from bench.record import Environment, Example, Examples
+from bench.record import Curve, Environment, Epoch, Example, Examples, Record
 from bench.store import Damaged, Store, Taken, read_record, write_atomically
 from tests.bench.factory import SPEC, record
 
@@ -218,3 +220,34 @@ def test_kill_9_at_any_moment_leaves_it_readable(store: Store) -> None:
         states = {attempt.state for attempt in store.scan().values()}
         assert states <= {"recorded", "interrupted"}
     assert store.scan()
+
+
+def test_a_record_keeps_numbers_that_json_has_not(store: Store) -> None:
+    """A correlation with a constant is no number, and a perplexity may be too large for one."""
+    point = Epoch(epoch=1, step=1, train_loss=1.0, val_loss=math.inf, metrics={"pearson": math.nan})
+    odd = record(curve=Curve.of([point]), metrics={"pearson": math.nan, "loss": math.inf})
+    with store.claim(odd.spec, 1) as folder:
+        store.write_record(folder, odd)
+    found = store.read(odd.key, 1).record
+    assert found is not None
+    assert found.curve[0].val_loss == found.metrics["loss"] == math.inf
+    assert math.isnan(found.curve[0].metrics["pearson"])
+    assert math.isnan(found.metrics["pearson"])
+    assert Epoch.model_validate_json(point.model_dump_json()).val_loss == math.inf
+
+
+def test_a_curve_is_its_points_however_it_was_written() -> None:
+    """Earlier records have a point an epoch; a metric need not be in all."""
+    points = [
+        Epoch(epoch=1, step=10, train_loss=2.0, metrics={"a": 0.5}),
+        Epoch(epoch=2, step=20, train_loss=1.0, val_loss=1.5, metrics={"a": 0.6, "b": 3.0}),
+    ]
+    columns = record(curve=Curve.of(points))
+    payload = json.loads(columns.model_dump_json())
+    earlier = payload | {"curve": [json.loads(point.model_dump_json()) for point in points]}
+    for text in (json.dumps(payload), json.dumps(earlier)):
+        found = Record.model_validate_json(text).curve
+        assert found == columns.curve
+        assert list(found) == points
+        assert (found[-1], found[:1], len(found)) == (points[1], points[:1], 2)
+    assert not record().curve

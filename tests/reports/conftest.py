@@ -223,3 +223,9 @@ def canvases(monkeypatch) -> list[Any]:
     monkeypatch.setattr(forks, "FEW", 99)
     monkeypatch.setattr(figures, "drawn", lambda canvas, kinds: found.append(canvas) or {})
     return found
+
+
+@pytest.fixture
+def alone(monkeypatch) -> None:
+    """As if no thread ran beside, which in a test is pytest's own and harmless to a fork."""
+    monkeypatch.setattr(forks.threading, "active_count", lambda: 1)

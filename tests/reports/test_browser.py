@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reports import figures, html
+from reports import drawing, html
 from reports.build import build
 from reports.write import write
 
@@ -178,8 +178,10 @@ def test_axe_finds_nothing_serious(visit, scheme: str) -> None:
 def test_a_page_of_500_runs_opens_a_run_at_once(visit, make, tmp_path) -> None:
     request, runs = make.study(make.scores({f"entry {i}": 0.9 for i in range(50)}, 10))
     report = build(request, runs)
-    drawings = {name[:-4]: b.decode() for name, b in figures.files(report, runs, kinds=["svg"])}
-    (tmp_path / "large.html").write_text(html.render(report, runs, drawings), encoding="utf-8")
+    drawings = {name[:-4]: b.decode() for name, b in drawing.files(report, runs, kinds=["svg"])}
+    (tmp_path / "large.html").write_text(
+        html.illustrate(html.render(report, runs), report, drawings), encoding="utf-8"
+    )
     page = visit(url=(tmp_path / "large.html").as_uri())
     took_ms = page.evaluate(
         """async () => {

@@ -152,7 +152,7 @@ def test_it_claims_nothing_and_says_what_it_is_about(make):
     assert "not about training again. Verdict: undecided" in paragraph
     text = markdown.render(report, runs)
     assert "## On the same test examples" in text
-    page = html.render(report.model_copy(update={"figures": []}), runs, {})
+    page = html.render(report, runs)
     assert 'id="examples"' in page
 
 

@@ -23,7 +23,7 @@ several = pytest.mark.skipif(
 
 
 @several
-def test_results_come_in_order_and_from_other_processes() -> None:
+def test_results_come_in_order_and_from_other_processes(alone) -> None:
     things = [object() for _ in range(9)]  # which nothing could send
 
     def work(thing: object) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def test_few_things_and_those_beside_a_thread_are_done_in_place() -> None:
 
 
 @several
-def test_an_error_is_the_callers() -> None:
+def test_an_error_is_the_callers(alone) -> None:
     def work(number: int) -> float:
         return 1 / (number - 2)
 

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import escape
 
-from bench.record import Example, Examples
-from reports import figures, html, looks
+from bench.record import Curve, Example, Examples
+from reports import drawing, html, looks
 from reports.build import build
 
 VOID = {"meta", "input", "br", "link", "img"}
@@ -51,9 +51,9 @@ def page(rough, make):
     report = build(request, runs)
     drawings = {
         name.removesuffix(".svg"): content.decode()
-        for name, content in figures.files(report, runs, kinds=["svg"])
+        for name, content in drawing.files(report, runs, kinds=["svg"])
     }
-    return html.render(report, runs, drawings)
+    return html.illustrate(html.render(report, runs), report, drawings)
 
 
 def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
@@ -75,7 +75,7 @@ def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
 def test_figures_take_the_ink_of_the_page_and_leave_its_paper(quickstart):
     request, runs = quickstart(2)
     report = build(request, runs)
-    for _, content in figures.files(report, runs, kinds=["svg"]):
+    for _, content in drawing.files(report, runs, kinds=["svg"]):
         drawn = html.inline(content.decode(), 'a "line"', "x")
         assert looks.INK in content.decode()
         assert looks.PAPER in content.decode()
@@ -103,7 +103,7 @@ def test_every_run_has_a_page(page, rough):
 def test_a_cell_leads_to_its_own_runs(make):
     request, runs = make.study({"a": [0.9, 0.8], "b": [0.7, 0.6]})
     report = build(request, runs)
-    text = html.render(report.model_copy(update={"figures": []}), runs, {})
+    text = html.render(report, runs)
     link = re.search(r'<th scope="row">b</th><td[^>]*><a href="#(runs-\d+)"', text)[1]
     body = re.search(rf'<tbody id="{link}">(.*?)</tbody>', text, re.DOTALL)[1]
     keys = {run.key for run in runs if run.entry == "b"}
@@ -119,13 +119,14 @@ def test_a_study_of_500_runs_stays_under_2_mb(make):
     report = build(request, runs)
     drawings = {
         name.removesuffix(".svg"): content.decode()
-        for name, content in figures.files(report, runs, kinds=["svg"])
+        for name, content in drawing.files(report, runs, kinds=["svg"])
     }
-    with_curves = html.render(report, runs, drawings)
+    with_curves = html.illustrate(html.render(report, runs), report, drawings)
     assert len(with_curves.encode()) < 2_000_000
-    long = [replace(point, epoch=n) for n, point in enumerate(runs[0].record.curve * 38, start=1)]
+    points = 38 * list(runs[0].record.curve)
+    long = Curve.of([replace(point, epoch=n) for n, point in enumerate(points, start=1)])
     runs = [
         run.model_copy(update={"record": run.record.model_copy(update={"curve": long})})
         for run in runs
     ]
-    assert len(html.render(report, runs, drawings).encode()) < 2_000_000
+    assert len(html.illustrate(html.render(report, runs), report, drawings).encode()) < 2_000_000
