@@ -233,7 +233,8 @@ def present(entry: DataSet) -> DataSet:
     lacking = {
         split
         for split in entry.tests[1:]
-        if not repository.locate(entry.repository, [entry.files[split]], revision=entry.revision)
+        if split in entry.files  # a shifted one has none of its own
+        and not repository.locate(entry.repository, [entry.files[split]], revision=entry.revision)
     }
     return replace(
         entry,
