@@ -23,13 +23,13 @@ Status = Literal["done", "failed", "pruned"]
 FailureClass = Literal["out-of-memory", "data", "divergence", "infrastructure", "code"]
 
 
-_PLAIN = ConfigDict(extra="ignore", ser_json_inf_nan="strings")
+# JSON has no NaN: one is kept as text, which is read as a number again.
+_NUMBERS = ConfigDict(ser_json_inf_nan="strings")
 
 
 class _Frozen(BaseModel):
     # Unknown keys are kept, so that an older bench reads a newer record of the same schema.
-    # JSON has no NaN: one is kept as text, which is read as a number again.
-    model_config = ConfigDict(extra="allow", frozen=True, ser_json_inf_nan="strings")
+    model_config = ConfigDict(extra="allow", frozen=True, **_NUMBERS)
 
 
 class Failure(_Frozen):
@@ -49,7 +49,7 @@ class Failure(_Frozen):
 class Epoch:
     """One point of the learning curve."""
 
-    __pydantic_config__ = _PLAIN
+    __pydantic_config__ = _NUMBERS
 
     epoch: int
     step: int
@@ -76,7 +76,7 @@ class Curve(Sequence[Epoch]):
     are by far the most.
     """
 
-    __pydantic_config__ = _PLAIN
+    __pydantic_config__ = _NUMBERS
 
     epoch: list[int] = field(default_factory=list)
     step: list[int] = field(default_factory=list)

@@ -7,11 +7,9 @@ from itertools import chain
 from reports import forks
 from reports.table import Figure, Report, Run
 
-KINDS = ("pdf", "png", "svg")
-
 
 def files(
-    report: Report, runs: Sequence[Run], kinds: Collection[str] = KINDS
+    report: Report, runs: Sequence[Run], kinds: Collection[str]
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each figure's files; other processes may begin to draw at once."""
     return chain.from_iterable(forks.each(partial(_draw, report, runs, kinds), report.figures))

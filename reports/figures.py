@@ -17,9 +17,9 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatt
 from bench.record import Curve
 from reports import search_figures, speed_figures
 from reports.across import critical_difference
+from reports.ink import INK
 from reports.looks import (
     COLOURS,
-    INK,
     LINES,
     STYLE,
     Span,
@@ -79,8 +79,9 @@ def _parameters(report: Report) -> int:
 def _curves(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
     curves: dict[str, list[Curve]] = defaultdict(list)
-    for run in sorted(runs, key=lambda run: (run.seed, run.key)):
-        if run.dataset == column.dataset and run.state == "done" and run.record:
+    here = [run for run in runs if run.dataset == column.dataset and run.state == "done"]
+    for run in sorted(here, key=lambda run: (run.seed, run.key)):
+        if run.record:
             curves[run.entry].append(run.record.curve)
     own, others = looks(report, column)
     bands: list[Floats] = []
@@ -152,8 +153,7 @@ def _size(axes: Axes, report: Report, column: Column) -> None:
         size = row.cells[sizes].value
         return None if size is None else (size, size, size)
 
-    draw_points(axes, report, column, place)
-    _front(axes, report, column)
+    _front(axes, draw_points(axes, report, column, place), column)
     _size_axis(axes, [row.cells[sizes].value for row in measured(report)])
     axes.set_ylabel(f"test {_label(column)}")
     legend(axes)
@@ -189,22 +189,15 @@ def _growth(axes: Axes, report: Report, column: Column, figure: Figure) -> None:
     legend(axes)
 
 
-def _front(axes: Axes, report: Report, column: Column) -> None:
+def _front(axes: Axes, points: Sequence[tuple[float, float]], column: Column) -> None:
     """A step line through the entries that no smaller one beats on average."""
-    table = report.tables[0]
-    place, sizes = table.columns.index(column), _parameters(report)
-    cells = [(row.cells[sizes].value, row.cells[place].value) for row in measured(report)]
-    known = [(size, value) for size, value in cells if size is not None and value is not None]
     sign = 1 if column.higher_is_better else -1
-    front: list[tuple[float, float]] = []
-    for size, value in sorted(known, key=lambda point: (point[0], -sign * point[1])):
-        if not front or sign * value > sign * front[-1][1]:
-            front.append((size, value))
+    # Small is to sizes what fast is to speeds.
+    front = speed_figures.front([(-size, value) for size, value in points], sign)
     if len(front) > 1:
-        x, y = zip(*front, strict=True)
         axes.step(
-            x,
-            [value * column.scale for value in y],
+            [-size for size, _ in front],
+            [value for _, value in front],
             where="post",
             color=INK,
             linewidth=1,

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from bench.record import Example
 from reports import pages, run_pages
-from reports.looks import INK, PAPER
+from reports.ink import INK, PAPER
 from reports.table import Cell, Column, Report, Row, Run, Table
 from reports.text import parts, thinned
 

@@ -16,13 +16,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from reports.captions import FEW
+from reports.ink import INK, PAPER
 from reports.table import Column, Report, Row
 from reports.text import shorten, spread
 
-# Text and axes are drawn in this ink, which a page may replace by its own colour.
-INK = "#1f2328"
-# A file stands on paper of its own, for readers with a dark page.
-PAPER = "#ffffff"
 # Okabe and Ito's palette without yellow, which is too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
 LINES = ("-", "--", "-.", ":", (0, (8, 2, 2, 2, 2, 2)), (0, (3, 1, 1, 1, 1, 1)))
@@ -133,13 +130,13 @@ def draw_points(
         low, x, high, y, half = np.array(known).T
         y, half = column.scale * y, column.scale * half
         across = None if np.array_equal(low, high) else [x - low, high - x]
-        axes.errorbar(x, y, yerr=half, xerr=across, linestyle="none", capsize=3, **style)
+        shape = style | {"linestyle": "none"}
+        axes.errorbar(x, y, yerr=half, xerr=across, capsize=3, **shape)
         points.extend(zip(x.tolist(), y.tolist(), strict=True))
 
     own, others = looks(report, column)
     for row, style, label in own:
-        shape = {key: value for key, value in style.items() if key != "linestyle"}
-        draw([row], label=label, markersize=7, elinewidth=1.2, **shape)
+        draw([row], label=label, markersize=7, elinewidth=1.2, **style)
     grey = {"color": GREY, "marker": ".", "markersize": 3, "elinewidth": 0.6, "zorder": 1}
     draw(others, label=f"{len(others)} others", **grey)
     return points

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as Canvas
 
 from bench.measure.record import Session
 from reports import looks, scaling, timing
+from reports.ink import INK
 from reports.table import Column, Report
 from reports.text import shorten, slug
 
@@ -31,10 +32,10 @@ def against_throughput(
     best = front(points, 1 if column.higher_is_better else -1)
     if best:
         x, y = zip(*best, strict=True)
-        axes.plot(x, y, linestyle=":", color=looks.INK, linewidth=1.2, zorder=0)
+        axes.plot(x, y, linestyle=":", color=INK, linewidth=1.2, zorder=0)
         axes.plot(
             x, y, linestyle="", marker="o", markersize=14, markerfacecolor="none",
-            markeredgecolor=looks.INK, markeredgewidth=0.9, label="Pareto front",
+            markeredgecolor=INK, markeredgewidth=0.9, label="Pareto front",
         )  # fmt: skip
     axes.set_xscale("log")
     looks.plain_ticks(axes)

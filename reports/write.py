@@ -14,6 +14,8 @@ _DRAWN = {"md": "svg", "html": "svg", "tex": "pdf", "png": "png"}
 #: What a report has when nobody chooses; PNG is for trackers and slides, and the schema is the same
 #: for every report.
 FORMATS: tuple[Format, ...] = ("md", "tex", "html", "csv", "parquet", "json")
+#: What a tracker is sent.
+TRACKED: tuple[Format, ...] = (*FORMATS, "png")
 
 
 def paths(report: Report, formats: Collection[Format]) -> list[Path]:
@@ -46,9 +48,9 @@ def write(
     show(report)
     made = {name: _content(name, report, runs) for name in _documents(formats)}
     drawings = dict(drawn)
-    for path, content in drawings.items():
-        _place(folder / "figures" / path, content)
-    if page := made.get("html"):
+    for path, figure in drawings.items():
+        _place(folder / "figures" / path, figure)
+    if isinstance(page := made.get("html"), str):
         made["html"] = _illustrate(page, report, drawings)
     for name, content in made.items():
         _place(folder / f"report.{name}", content)
@@ -63,45 +65,41 @@ def _documents(formats: Collection[Format]) -> list[Format]:
     return [name for name in get_args(Format) if name in formats and name != "png"]
 
 
-def _content(name: Format, report: Report, runs: Sequence[Run]) -> bytes:
+def _content(name: Format, report: Report, runs: Sequence[Run]) -> str | bytes:
     # Imported as needed: JSON alone shall not cost jinja2.
     if name == "schema.json":
-        return json.dumps(Report.model_json_schema(), indent=1).encode()
+        return json.dumps(Report.model_json_schema(), indent=1)
     if name == "json":
-        return report.model_dump_json(indent=1).encode()
-    if name == "parquet":
+        return report.model_dump_json(indent=1)
+    if name in ("csv", "parquet"):
         from reports import tidy
 
-        return tidy.parquet(report, runs)
-    if name == "csv":
-        from reports import tidy
-
-        return tidy.render(report, runs).encode()
+        return tidy.render(report, runs) if name == "csv" else tidy.parquet(report, runs)
     if name == "tex":
         from reports import latex
 
-        return latex.render(report, runs).encode()
+        return latex.render(report, runs)
     if name == "md":
         from reports import markdown
 
-        return markdown.render(report, runs).encode()
+        return markdown.render(report, runs)
     from reports import html
 
-    return html.render(report, runs).encode()
+    return html.render(report, runs)
 
 
-def _illustrate(page: bytes, report: Report, drawings: Mapping[str, bytes]) -> bytes:
+def _illustrate(page: str, report: Report, drawings: Mapping[str, bytes]) -> str:
     from reports import html
 
     inside = {figure.name: drawings[f"{figure.name}.svg"].decode() for figure in report.figures}
-    return html.illustrate(page.decode(), report, inside).encode()
+    return html.illustrate(page, report, inside)
 
 
-def _place(path: Path, content: bytes) -> None:
+def _place(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_bytes(content)
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from bench.study import Study
     from data.dataset import DataSet
 
-#: What a tracker is sent of a report.
-TRACKED: tuple[Format, ...] = (*FORMATS, "png")
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
 # A variant's name without its size, as gmlp-text of gmlp-text-18, and vit of vit-b16.

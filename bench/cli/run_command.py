@@ -325,14 +325,14 @@ def _show_report(
     """Print the report of a plan, making its files where they are not current."""
     from bench.cli import reporting
     from reports import terminal
-    from reports.write import FORMATS
+    from reports.write import FORMATS, TRACKED
 
     target = reporting.folder(plan.study, store, settings)
     reporting.make(
         plan,
         store,
         target,
-        reporting.TRACKED if tracked else FORMATS,
+        TRACKED if tracked else FORMATS,
         show=lambda report: console.print(terminal.render(report)),
     )
     console.print(f"\nreport: {target}/report.html (.md .tex .csv .parquet .json)", soft_wrap=True)

@@ -38,6 +38,7 @@ def sync_command(
     from bench.cli import reporting
     from bench.tracking.events import Reported, Tracker, replay
     from bench.tracking.mirror import make
+    from reports.write import TRACKED
 
     if to == "wandb":
         from bench.tracking import weights_and_biases
@@ -50,7 +51,7 @@ def sync_command(
     else:
         tracker = make(to, opened.root, study.name, study.scale)
     target = reporting.folder(study, opened, settings or [])
-    reporting.make(plan, opened, target, reporting.TRACKED)
+    reporting.make(plan, opened, target, TRACKED)
     for event in [*replay(plan), Reported(target)]:
         tracker.take(event)
     typer.echo(tracker.close())

@@ -11,7 +11,7 @@ from bench.errors import UserError
 from bench.record import Failure
 from bench.store import Store
 from bench.study import load
-from reports.write import FORMATS, Format
+from reports.write import FORMATS, TRACKED, Format
 from tests.bench.factory import COST, PROVENANCE, record
 
 PAGE = """\
@@ -75,7 +75,7 @@ def test_a_report_is_current_for_the_files_that_are_there(page, tmp_path: Path) 
     for format_ in FORMATS:
         moment = make(format_)
     assert make(*FORMATS) == moment
-    assert make(*reporting.TRACKED) > moment
+    assert make(*TRACKED) > moment
     assert list(target.glob("figures/*.png"))
     assert len(shown) == len(FORMATS) + 2
 

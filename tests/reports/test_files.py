@@ -74,8 +74,8 @@ def test_figures_are_the_same_bytes_twice_and_leave_no_settings_behind(quickstar
     request, runs = quickstart(3)
     report = build(request, runs)
     before = dict(rcParams)
-    first = dict(drawing.files(report, runs))
-    assert dict(drawing.files(report, runs[::-1])) == first
+    first = dict(drawing.files(report, runs, looks.METADATA))
+    assert dict(drawing.files(report, runs[::-1], looks.METADATA)) == first
     assert dict(rcParams) == before
     assert {name.rpartition(".")[2] for name in first} == {"svg", "pdf", "png"}
     svg = first["curves-digits.svg"].decode()
