@@ -24,7 +24,7 @@ def render(report: Report, runs: Sequence[Run]) -> str:
     metrics = list(dict.fromkeys(c.metric for c in report.tables[0].columns if c.metric))
     return pages.render(
         "report.html.j2",
-        lambda text: str(escape(text)),
+        None,
         report,
         runs,
         cell=_cell,

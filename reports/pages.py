@@ -1,6 +1,7 @@
 """What the page renderers share: jinja2 with every value escaped, and the run list."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def render(
     template: str,
-    escape: Callable[[str], str],
+    escape: Callable[[str], str] | None,
     report: Report,
     runs: Sequence[Run],
     delimiters: dict[str, str] | None = None,
@@ -24,17 +25,13 @@ def render(
 ) -> str:
     """Fill a template in; whatever it prints is escaped, unless it is Markup already.
 
-    `finalize` does the format's own escaping, so jinja2's finds nothing left to do; it stays on
-    for what might pass by.
+    Without an `escape` jinja2's own does it, for HTML. Otherwise `finalize` does the format's, so
+    jinja2's finds nothing left to do; it stays on for what might pass by.
     """
-
-    def finalize(value: Any) -> Any:
-        return value if isinstance(value, Markup) else Markup(escape(str(value)))
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
-        finalize=finalize,
+        finalize=partial(_finalize, escape) if escape else None,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -44,6 +41,10 @@ def render(
     return environment.get_template(template).render(
         report=report, samples=by_sample(report, runs), f=text, **more
     )
+
+
+def _finalize(escape: Callable[[str], str], value: Any) -> Any:
+    return value if isinstance(value, Markup) else Markup(escape(str(value)))
 
 
 def by_sample(report: Report, runs: Sequence[Run]) -> list[tuple[str, str, list[Run]]]:

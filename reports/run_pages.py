@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.record import Epoch, Record
-from bench.spec import Recipe
+from bench.spec import DataSpec, Recipe
 from reports import text
 from reports.table import Attempt, Run
 
@@ -28,10 +28,15 @@ Shared = dict[tuple[str, tuple[tuple[str, str], ...]], int]
 def data(runs: Sequence[Run]) -> dict[str, Any]:
     """`runs` in the order given, with what they share in `shared` by its place there."""
     shared: Shared = {}
-    series = [3 + len(r.record.curve[0].metrics) for r in runs if r.record and r.record.curve]
-    most = min(MOST, NUMBERS // max(sum(series), 1)) if len(runs) <= DRAWN_RUNS else 0
+    most = _points(runs) if len(runs) <= DRAWN_RUNS else 0
     pages = [_page(run, shared, most) for run in runs]
     return {"runs": pages, "shared": list(shared)}
+
+
+def _points(runs: Sequence[Run]) -> int:
+    """As many of each curve as there is room for."""
+    series = [3 + len(r.record.curve[0].metrics) for r in runs if r.record and r.record.curve]
+    return min(MOST, NUMBERS // max(sum(series), 1))
 
 
 def _page(run: Run, shared: Shared, most: int) -> dict[str, Any]:
@@ -96,12 +101,11 @@ def _facts(run: Run) -> Facts:
 def _sections(record: Record) -> list[tuple[str, Facts]]:
     """What other runs are likely to share, by title."""
     spec, made = record.spec, record.provenance
-    settings = spec.data.model_dump(mode="json", exclude_defaults=True)
     model: Facts = [(name, _plain(value)) for name, value in spec.model.args.items()]
     sections: list[tuple[str, Facts]] = [
         ("Model", [("Name", spec.model.name), *model, *_size(record)]),
         ("Recipe", _recipe(spec.recipe)),
-        ("Data", [*((name, _plain(value)) for name, value in settings.items()), *_data(record)]),
+        ("Data", [*_settings(spec.data), *_data(record)]),
         (
             "Provenance",
             [
@@ -123,6 +127,12 @@ def _recipe(recipe: Recipe) -> Facts:
     """Of thousands of runs that have the same one."""
     found = recipe.model_dump(mode="json")
     return [(name.replace("_", " "), _plain(value)) for name, value in found.items()]
+
+
+@lru_cache
+def _settings(data: DataSpec) -> Facts:
+    found = data.model_dump(mode="json", exclude_defaults=True)
+    return [(name, _plain(value)) for name, value in found.items()]
 
 
 @lru_cache
