@@ -12,8 +12,6 @@ from bench.cli.reporting import published
 from bench.store import Store
 
 SCALES = [(name, scale) for name, path in studies.pages().items() for scale in study.scales(path)]
-#: What stands in this project alone, and asks for no more than two cores.
-OF_ONE_SCALE = {"quickstart"}
 
 
 def header(name: str) -> str:
@@ -54,15 +52,14 @@ def test_every_page_opens_with_question_command_expectation_and_time(name: str) 
     assert re.search(r"second|minute|hour|day|week|month", header(name))
 
 
-@pytest.mark.parametrize("name", sorted(studies.pages().keys() - OF_ONE_SCALE))
-def test_a_page_says_what_each_of_its_scales_is(name: str) -> None:
+@pytest.mark.parametrize("name", studies.pages())
+def test_a_page_has_three_scales_and_says_what_each_is(name: str) -> None:
     scales = study.scales(studies.pages()[name])
+    assert scales == ["smoke", "small", "full"]
     if "at any scale" in one_line(name):
         return
     # By which command each is run, and then, apart from it, what it is.
-    command = f"bench run {name}"
-    if len(scales) > 1:
-        command += f" [--scale {'|'.join(scales)}]      ({scales[0]} where none is named)"
+    command = f"bench run {name} [--scale {'|'.join(scales)}]      ({scales[0]} where none is named)"
     assert command in header(name)
     assert set(re.findall(r"\b(smoke|small|full)\b", one_line(name).replace(command, ""))) >= set(
         scales
