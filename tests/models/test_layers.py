@@ -12,7 +12,7 @@ from models.errors import ModelError
 from models.gmlp import Block as GatedBlock
 from models.heads import reset_head
 from models.layers.activation import activation
-from models.layers.attention import Attention
+from models.layers.attention import SHORT, Attention, attend
 from models.layers.drop_path import DropPath, drop_paths
 from models.layers.gate import GATES
 from models.layers.linear import LARGE, Linear, along_channels, along_sequence
@@ -168,6 +168,35 @@ def test_pads_are_not_attended_to(n, pads, seed):
     x = torch.randn(2, n + pads, 8)
     mask = torch.arange(n + pads).expand(2, -1) < n
     torch.testing.assert_close(it(x, mask)[:, :n], it(x[:, :n]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pads", [0, 5])
+def test_plain_products_attend_as_the_fused_kernel_does(pads, monkeypatch):
+    torch.manual_seed(0)
+    exact = torch.randn(3, 2, 3, 17, 32, dtype=torch.float64, requires_grad=True)
+    seen = (torch.arange(17) < 17 - pads).expand(2, 1, 1, -1) if pads else None
+    wanted = F.scaled_dot_product_attention(*exact, attn_mask=seen)
+    wanted.square().sum().backward()
+    fused = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", None)  # it is not asked
+    rounded = exact.detach().bfloat16().requires_grad_()
+    found = attend(*rounded, seen)
+    found.square().sum().backward()
+    # bfloat16 keeps 8 bits.
+    torch.testing.assert_close(found.double(), wanted, rtol=2e-2, atol=2e-2)
+    scale = exact.grad.abs().max()
+    torch.testing.assert_close(rounded.grad.double() / scale, exact.grad / scale, rtol=0, atol=2e-2)
+    monkeypatch.setattr(F, "scaled_dot_product_attention", fused)
+    kept = fused(*rounded, attn_mask=seen)
+    assert (found - wanted).abs().mean() < 2 * (kept - wanted).abs().mean()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "length"), [(torch.float32, 8), (torch.bfloat16, SHORT + 1), (torch.float64, 8)]
+)
+def test_the_fused_kernel_attends_elsewhere(dtype, length):
+    q, k, v = torch.randn(3, 1, 1, length, 4, dtype=dtype).unbind()
+    assert torch.equal(attend(q, k, v, None), F.scaled_dot_product_attention(q, k, v))
 
 
 @settings(max_examples=10, deadline=None)

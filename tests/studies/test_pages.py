@@ -59,7 +59,9 @@ def test_a_page_has_three_scales_and_says_what_each_is(name: str) -> None:
     if "at any scale" in one_line(name):
         return
     # By which command each is run, and then, apart from it, what it is.
-    command = f"bench run {name} [--scale {'|'.join(scales)}]      ({scales[0]} where none is named)"
+    command = (
+        f"bench run {name} [--scale {'|'.join(scales)}]      ({scales[0]} where none is named)"
+    )
     assert command in header(name)
     assert set(re.findall(r"\b(smoke|small|full)\b", one_line(name).replace(command, ""))) >= set(
         scales
