@@ -77,8 +77,10 @@ def _made_from(embedding: FrozenEncoder, data: TextData) -> dict[str, Any]:
     weights = ((name, value.numpy()) for name, value in sorted(encoder.state_dict().items()))
     # A trial has no test split, and so other texts.
     splits = {} if set(data.entry.tests) <= data.splits.keys() else {"splits": sorted(data.splits)}
+    layers = {} if embedding.layers == "last" else {"layers": embedding.layers}
     return {
         **splits,
+        **layers,
         "format": _FORMAT,
         "texts": data.fingerprint,
         "encoder": cache.fingerprint(weights),

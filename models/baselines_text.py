@@ -3,7 +3,12 @@
 from torch import Tensor, nn
 
 from models.errors import ModelError
-from models.layers.embedding import FrozenEncoder, TokenEmbedding, embedding
+from models.layers.embedding import (
+    EncoderLayers,
+    FrozenEncoder,
+    TokenEmbedding,
+    embedding,
+)
 from models.layers.feedforward import FeedForward
 from models.layers.initialise import initialise
 from models.layers.pooling import TextPool, pooling
@@ -55,10 +60,11 @@ def lstm(
     depth: int = 1,
     pool: TextPool = "last",
     encoder: str | None = None,
+    encoder_layers: EncoderLayers = "last",
     dropout: float = 0.0,
 ) -> TextModel:
     """LSTM in one direction; the class is read at the last token."""
-    words = embedding(vocab_size, width, encoder)
+    words = embedding(vocab_size, width, encoder, encoder_layers)
     body = OneDirection(width, depth, dropout)
     return TextModel(words, body, width, length, classes, pool, dropout)
 
@@ -72,8 +78,9 @@ def bag(
     width: int = 256,
     hidden: int = 512,
     encoder: str | None = None,
+    encoder_layers: EncoderLayers = "last",
 ) -> Bag:
     """Mean of the word vectors, then an MLP; the order of words is lost."""
     if not classes:
         raise ModelError("bag has no masked-LM head: the order of words is lost; set classes")
-    return Bag(embedding(vocab_size, width, encoder), width, hidden, classes)
+    return Bag(embedding(vocab_size, width, encoder, encoder_layers), width, hidden, classes)

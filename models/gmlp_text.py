@@ -10,7 +10,7 @@ from torch import nn
 
 from models.gmlp import Block
 from models.layers.drop_path import drop_paths
-from models.layers.embedding import embedding
+from models.layers.embedding import EncoderLayers, embedding
 from models.layers.gate import Gate
 from models.layers.pooling import TextPool
 from models.layers.spatial import Matrix
@@ -28,6 +28,7 @@ class Options(TypedDict, total=False):
     gate: Gate
     pool: TextPool
     encoder: str | None
+    encoder_layers: EncoderLayers
     dropout: float
     drop_path: float
 
@@ -46,6 +47,7 @@ def gmlp_text(
     attention: int = 0,
     pool: TextPool = "token",
     encoder: str | None = None,
+    encoder_layers: EncoderLayers = "last",
     dropout: float = 0.0,
     drop_path: float = 0.0,
 ) -> TextModel:
@@ -54,7 +56,7 @@ def gmlp_text(
         Block(width, hidden, length, gate, matrix, attention, drop)
         for drop in drop_paths(drop_path, depth)
     ]
-    words = embedding(vocab_size, width, encoder)
+    words = embedding(vocab_size, width, encoder, encoder_layers)
     return TextModel(words, Stack(blocks, width), width, length, classes, pool, dropout)
 
 
@@ -99,6 +101,7 @@ def amlp_text_18(
     matrix: Matrix = "dense",
     pool: TextPool = "token",
     encoder: str | None = None,
+    encoder_layers: EncoderLayers = "last",
     dropout: float = 0.0,
     drop_path: float = 0.0,
 ) -> TextModel:
@@ -114,6 +117,7 @@ def amlp_text_18(
         attention=64,
         pool=pool,
         encoder=encoder,
+        encoder_layers=encoder_layers,
         dropout=dropout,
         drop_path=drop_path,
     )

@@ -5,7 +5,7 @@ import math
 from torch import Tensor, nn
 
 from models.layers.drop_path import drop_paths
-from models.layers.embedding import embedding
+from models.layers.embedding import EncoderLayers, embedding
 from models.layers.pooling import TextPool
 from models.layers.positions import Positions, positions
 from models.registry import variant
@@ -41,6 +41,7 @@ def transformer_text(
     pool: TextPool = "token",
     positions: Positions = "sinusoidal",
     encoder: str | None = None,
+    encoder_layers: EncoderLayers = "last",
     dropout: float = 0.0,
     drop_path: float = 0.0,
 ) -> TextModel:
@@ -48,6 +49,6 @@ def transformer_text(
     blocks: list[nn.Module] = [
         Block(width, heads, hidden, dropout, drop) for drop in drop_paths(drop_path, depth)
     ]
-    words = embedding(vocab_size, width, encoder)
+    words = embedding(vocab_size, width, encoder, encoder_layers)
     body = Encoder(blocks, width, length, positions)
     return TextModel(words, body, width, length, classes, pool, dropout)

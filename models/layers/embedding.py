@@ -1,6 +1,6 @@
 """Tokens to vectors: an embedding of one's own, or a frozen encoder's contextual one ("+ BERT")."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +26,15 @@ class TokenEmbedding(nn.Module):
         return self.tokens(tokens) + of_segment
 
 
-class FrozenEncoder(nn.Module):
-    """The last hidden states of a pre-trained encoder, which isn't trained, then a projection.
+#: Which of a frozen encoder's layers are read.
+EncoderLayers = Literal["last", "all"]
 
+
+class FrozenEncoder(nn.Module):
+    """The hidden states of a pre-trained encoder, which isn't trained, then a projection.
+
+    Its last layer's, or those of its word vectors and of all its layers side by side: what a task
+    needs may stand in any of them (Peters et al., 2018), and the projection chooses.
     `name` is a directory or a hub address that transformers can load. The encoder's weights are
     no part of the state_dict: they are loaded from the same place again. A `memory` of what it
     says of texts spares saying it again.
@@ -36,7 +42,9 @@ class FrozenEncoder(nn.Module):
 
     memory: Memory | None = None
 
-    def __init__(self, name: str, vocab_size: int, width: int) -> None:
+    def __init__(
+        self, name: str, vocab_size: int, width: int, layers: EncoderLayers = "last"
+    ) -> None:
         super().__init__()
         from transformers import AutoModel  # here, since few models need it
 
@@ -54,7 +62,9 @@ class FrozenEncoder(nn.Module):
                 f"the encoder {name!r} knows {known} tokens, the data has {vocab_size}: "
                 "read the texts with the encoder's own tokeniser"
             )
-        self.project = Linear(self.encoder.config.hidden_size, width)
+        self.layers = layers
+        states = 1 + self.encoder.config.num_hidden_layers if layers == "all" else 1
+        self.project = Linear(states * self.encoder.config.hidden_size, width)
         self.register_state_dict_post_hook(_leave_encoder_out)
         self.register_load_state_dict_post_hook(_expect_no_encoder)
 
@@ -69,12 +79,13 @@ class FrozenEncoder(nn.Module):
         return self.project(states.to(self.project.weight.dtype))
 
     def encode(self, tokens: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
-        """The encoder's last hidden states, B×S×its width."""
+        """The encoder's hidden states, B×S×(its width times the layers that are read)."""
         seen = torch.ones_like(tokens) if mask is None else mask.to(tokens.dtype)
-        given = {} if segments is None else {"token_type_ids": segments}
+        given: dict[str, Any] = {} if segments is None else {"token_type_ids": segments}
+        wanted = self.layers == "all"
         with torch.no_grad():
-            states: Tensor = self.encoder(tokens, attention_mask=seen, **given).last_hidden_state
-        return states
+            said = self.encoder(tokens, attention_mask=seen, output_hidden_states=wanted, **given)
+        return torch.cat(said.hidden_states, dim=-1) if wanted else said.last_hidden_state
 
     @property
     def frozen(self) -> bool:
@@ -102,8 +113,10 @@ def _expect_no_encoder(module: nn.Module, incompatible: Any) -> None:
     missing[:] = [key for key in missing if "embedding.encoder." not in f".{key}"]
 
 
-def embedding(vocab_size: int, width: int, encoder: str | None) -> TokenEmbedding | FrozenEncoder:
+def embedding(
+    vocab_size: int, width: int, encoder: str | None, layers: EncoderLayers = "last"
+) -> TokenEmbedding | FrozenEncoder:
     """Make an embedding of one's own, or that of a frozen encoder where one is named."""
     if encoder is None:
         return TokenEmbedding(vocab_size, width)
-    return FrozenEncoder(encoder, vocab_size, width)
+    return FrozenEncoder(encoder, vocab_size, width, layers)

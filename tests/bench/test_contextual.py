@@ -46,12 +46,12 @@ def spec(encoder: str, **changes: object) -> RunSpec:
     return RunSpec(model=model, data=DataSpec(name="entailment"), recipe=recipe, **changes)
 
 
-def made(encoder: str) -> tuple[TextModel, object]:
+def made(encoder: str, layers: str = "last") -> tuple[TextModel, object]:
     """A model whose spatial matrices are not near zero, and its data."""
     of = spec(encoder)
     data = load(of)
     torch.manual_seed(0)
-    model = create("gmlp-text", **data.facts(), **of.model.args)
+    model = create("gmlp-text", **data.facts(), **of.model.args, encoder_layers=layers)
     assert isinstance(model, TextModel)
     with torch.no_grad():
         for weight in model.body.parameters():
@@ -71,12 +71,15 @@ def said(model: TextModel) -> list[int]:
     return asked
 
 
-def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(encoder: str, capsys) -> None:
-    model, data = made(encoder)
+@pytest.mark.parametrize(("layers", "size"), [("last", "5.5 MB"), ("all", "16.4 MB")])
+def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(
+    layers: str, size: str, encoder: str, capsys
+) -> None:
+    model, data = made(encoder, layers)
     before = sum(p.numel() for p in model.parameters()), model.state_dict().keys()
     contextual.remember(model, data, "cpu")
     assert (sum(p.numel() for p in model.parameters()), model.state_dict().keys()) == before
-    assert "the encoder's states of 7,800 texts take 5.5 MB in" in capsys.readouterr().out
+    assert f"the encoder's states of 7,800 texts take {size} in" in capsys.readouterr().out
     memory, asked, batches = model.embedding.memory, said(model), 0
     for loader in (data.train_dataloader(), data.val_dataloader(), *data.test_dataloader()):
         for batch in loader:
@@ -90,6 +93,12 @@ def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(encoder: str
                 )
             batches += 1
     assert batches > 50
+
+
+def test_all_layers_are_kept_apart_from_the_last(encoder: str, tmp_path: Path) -> None:
+    for layers in ("last", "all", "last", "all"):
+        contextual.remember(*made(encoder, layers), "cpu")
+    assert len([*tmp_path.glob("cache/data/entailment-states-*-*/states.npy")]) == 2
 
 
 def test_a_text_that_is_not_known_is_read(encoder: str) -> None:

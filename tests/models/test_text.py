@@ -189,6 +189,24 @@ def test_a_frozen_encoder_reads_words_in_their_context(encoder):
     assert not torch.allclose(first, model.embedding(other, None, None)[0, 0], atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["gmlp-text", "transformer-text", "lstm", "bag"])
+def test_all_layers_of_a_frozen_encoder_are_read_side_by_side(name, encoder):
+    model = make(name, classes=3, encoder=encoder, encoder_layers="all").eval()
+    theirs = model.embedding.encoder
+    tokens, mask = torch.randint(2, 50, (2, 12)), torch.ones(2, 12, dtype=torch.bool)
+    mask[1, 7:] = False
+    found = model.embedding.encode(tokens, mask, None).view(2, 12, 3, 24)
+    x = theirs.embeddings(tokens)
+    torch.testing.assert_close(found[:, :, 0], x)
+    for place, layer in enumerate(theirs.encoder.layer, 1):
+        x = layer(x, mask[:, None, None, :])
+        x = x[0] if isinstance(x, tuple) else x
+        torch.testing.assert_close(found[:, :, place][mask], x[mask])
+    logits = model(tokens, mask)
+    assert logits.shape == (2, 3)
+    torch.testing.assert_close(logits[1:], model(tokens[1:, :7]), rtol=1e-4, atol=1e-5)
+
+
 def test_a_frozen_encoder_that_doesnt_fit_is_a_clear_error(encoder, tmp_path, monkeypatch):
     with pytest.raises(ModelError, match="knows 50 tokens, the data has 51"):
         create("gmlp-text-18", vocab_size=51, classes=2, encoder=encoder)
