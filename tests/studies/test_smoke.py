@@ -24,6 +24,7 @@ SHOWN = {
     "batch-norm": ("With, lr 0.1", MORE, "Without, lr 0.1", "digits/accuracy"),
     "bias": ("ReLU, with", MORE, "Logistic, with", "digits/accuracy"),
     "complexity": ("ViT-S/16 (S = 196)", MORE, "ViT-S/32 (S = 49)", "flops"),
+    "cpu-layers": ("gMLP", MORE, 0.6, "polarity/accuracy"),
     "cpu-text": ("gMLP", MORE, 0.6, "entailment/accuracy"),
     "cpu-transfer": ("Fine-tuned", MORE, "From scratch", "digits/accuracy"),
     "cpu-vision": ("ResNet-8", MORE, "ViT", "digits/accuracy"),
