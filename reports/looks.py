@@ -6,6 +6,7 @@ Entries differ in colour, line style and marker, for print in grey and for the c
 import io
 import math
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -147,11 +148,25 @@ def drawn(canvas: Canvas, kinds: Collection[str]) -> dict[str, bytes]:
     # Laid out once here: an engine of the canvas's own would draw all of it twice for each file.
     ConstrainedLayoutEngine().execute(canvas)
     found = {}
+    if "pdf" in kinds:
+        _leave_out_layout()
     for kind in kinds:
         file = io.BytesIO()
         canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
         found[kind] = file.getvalue()
     return found
+
+
+@cache
+def _leave_out_layout() -> None:
+    """Have fonts in PDF without what they know of layout, since all text is laid out already.
+
+    Reading these tables is most of the time that a file's fonts take; matplotlib has no option
+    for it, and fontTools none but this one.
+    """
+    from fontTools.subset import Options
+
+    Options._drop_tables_default = [*Options._drop_tables_default, "GDEF", "GPOS", "GSUB", "kern"]
 
 
 def plain_ticks(axes: Axes) -> None:
