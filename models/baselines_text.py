@@ -3,12 +3,7 @@
 from torch import Tensor, nn
 
 from models.errors import ModelError
-from models.layers.embedding import (
-    EncoderLayers,
-    FrozenEncoder,
-    TokenEmbedding,
-    embedding,
-)
+from models.layers.embedding import EncoderLayers, FrozenEncoder, TokenEmbedding, embedding
 from models.layers.feedforward import FeedForward
 from models.layers.initialise import initialise
 from models.layers.pooling import TextPool, pooling

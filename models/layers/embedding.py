@@ -118,5 +118,7 @@ def embedding(
 ) -> TokenEmbedding | FrozenEncoder:
     """Make an embedding of one's own, or that of a frozen encoder where one is named."""
     if encoder is None:
+        if layers != "last":
+            raise ModelError(f"encoder_layers={layers!r} needs a frozen encoder: set `encoder`")
         return TokenEmbedding(vocab_size, width)
     return FrozenEncoder(encoder, vocab_size, width, layers)

@@ -212,6 +212,8 @@ def test_a_frozen_encoder_that_doesnt_fit_is_a_clear_error(encoder, tmp_path, mo
         create("gmlp-text-18", vocab_size=51, classes=2, encoder=encoder)
     with pytest.raises(ModelError, match="word vectors of its own"):
         create("gmlp-text-18", vocab_size=50, encoder=encoder)
+    with pytest.raises(ModelError, match="encoder_layers='all' needs a frozen encoder"):
+        create("gmlp-text-18", classes=2, encoder_layers="all")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match="can't be loaded"):
         create("gmlp-text-18", classes=2, encoder=str(tmp_path / "empty"))
