@@ -6,6 +6,7 @@ import sys
 import threading
 from multiprocessing import connection, parent_process
 from pathlib import Path
+from typing import NoReturn
 
 
 def die_with_parent() -> None:
@@ -29,6 +30,17 @@ def send_output(path: str | Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
+
+
+def leave() -> NoReturn:
+    """End this process, successfully and at once, with all that is in its memory.
+
+    The kernel frees ten thousand records as one; Python does it one by one, for a tenth of the
+    time that their report takes.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def how_it_ended(code: int) -> str:

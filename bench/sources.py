@@ -118,35 +118,38 @@ def _followed(waiting: list[str]) -> Mapping[str, str]:
     while waiting:
         name, path = _file(waiting.pop())
         if path is not None and name not in found:
-            found[name] = digest(path)
-            waiting.extend(_imports(path))
+            found[name], imported = _understood(path)
+            waiting.extend(imported)
     return dict(sorted(found.items()))
 
 
 def changed(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
     """Files whose digest differs, or that came or went."""
+    if recorded == current:
+        return []
     names = recorded.keys() | current.keys()
     return sorted(name for name in names if recorded.get(name) != current.get(name))
 
 
-@cache
 def digest(path: Path) -> str:
     """The first 12 hexadecimal digits of the SHA-256 of the file's syntax tree."""
-    tree = _parse(path)
+    return _understood(path)[0]
+
+
+@cache
+def _understood(path: Path) -> tuple[str, tuple[str, ...]]:
+    """A file's digest, and the modules of the followed rooms that it imports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = tuple(_imports(tree))
     documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(tree):
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:12]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:12], imported
 
 
-def _parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def _imports(path: Path) -> Iterator[str]:
-    """Modules of the followed rooms that a file imports."""
-    for node in ast.walk(_parse(path)):
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:

@@ -3,9 +3,7 @@
 Made with Figure objects, without pyplot, so there is no global state and no display.
 """
 
-import math
 import warnings
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -14,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from bench.record import Curve
 from reports import search_figures, speed_figures
 from reports.across import critical_difference
 from reports.ink import INK
@@ -31,33 +28,29 @@ from reports.looks import (
     looks,
     measured,
 )
-from reports.statistics import Floats
-from reports.table import Column, Figure, Report, Row, Run
-from reports.text import shorten, spread, thinned
-
-CURVE_POINTS = 100  # of a line; more would only make the files large
+from reports.series import Floats, Series, column_of
+from reports.table import Column, Figure, Report, Row
+from reports.text import shorten, spread
 
 
 def draw(
-    report: Report, runs: Sequence[Run], figure: Figure, kinds: Collection[str]
+    report: Report, figure: Figure, series: Series, kinds: Collection[str]
 ) -> dict[str, bytes]:
     """A figure as a file of each kind."""
-    table = report.tables[0]
-    primary = {column.dataset: column for column in reversed(table.columns)}
-    column = primary[figure.dataset] if figure.dataset else table.columns[0]
+    column = column_of(report, figure)
     with rc_context(STYLE), warnings.catch_warnings():
         # A glyph that the font lacks is drawn as a box: in a label that is enough.
         warnings.filterwarnings("ignore", "Glyph")
         canvas = Canvas()
         axes = canvas.add_subplot()
         if figure.kind == "curves":
-            _curves(axes, report, runs, column)
+            _curves(axes, report, series, column)
         elif figure.kind == "size":
             _size(axes, report, column)
         elif figure.kind == "growth":
             _growth(axes, report, column, figure)
         elif figure.kind == "profile":
-            _profile(axes, report, runs, column)
+            _profile(axes, report, series, column)
         elif figure.kind == "throughput":
             speed_figures.against_throughput(axes, report, column, figure.speeds)
             axes.set_xlabel(figure.x)
@@ -76,18 +69,23 @@ def _parameters(report: Report) -> int:
     return [column.id for column in report.tables[0].columns].index("parameters")
 
 
-def _curves(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
+def get_ready(kinds: Collection[str]) -> None:
+    """Load what every figure needs, fonts above all, by drawing one for nobody."""
+    with rc_context(STYLE):
+        canvas = Canvas()
+        axes = canvas.add_subplot()
+        axes.errorbar([0, 1], [0, 1], yerr=[1, 1], label="a")
+        legend(axes)
+        drawn(canvas, kinds)
+
+
+def _curves(axes: Axes, report: Report, series: Series, column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
-    curves: dict[str, list[Curve]] = defaultdict(list)
-    here = [run for run in runs if run.dataset == column.dataset and run.state == "done"]
-    for run in sorted(here, key=lambda run: (run.seed, run.key)):
-        if run.record:
-            curves[run.entry].append(run.record.curve)
     own, others = looks(report, column)
     bands: list[Floats] = []
 
     def found(row: Row) -> tuple[list[int], Floats]:
-        epochs, values = _by_epoch(curves[row.label], column)
+        epochs, values = series.curves.get(row.label, ([], np.empty((0, 0))))
         if epochs:
             bands.append(values[:, len(epochs) // 4 :])
         return epochs, values
@@ -121,17 +119,6 @@ def _curves(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> 
     axes.set_ylabel(f"validation {_label(column)}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(axes)
-
-
-def _by_epoch(curves: Sequence[Curve], column: Column) -> tuple[list[int], Floats]:
-    """Epochs that all of an entry's curves have, thinned, and the values of each seed there."""
-    found = [
-        {e: value for e, value in zip(curve.epoch, values, strict=True) if value is not None}
-        for curve in curves
-        if (values := curve.metrics.get(column.metric or ""))
-    ]
-    epochs = thinned(sorted(set.intersection(*map(set, found))) if found else [], CURVE_POINTS)
-    return epochs, column.scale * np.array([[curve[epoch] for epoch in epochs] for curve in found])
 
 
 def _leave_out_start(axes: Axes, bands: Sequence[Floats]) -> None:
@@ -221,19 +208,12 @@ def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
     axes.set_xlabel("parameters")
 
 
-def _profile(axes: Axes, report: Report, runs: Sequence[Run], column: Column) -> None:
+def _profile(axes: Axes, report: Report, series: Series, column: Column) -> None:
     """Share of an entry's runs that are at least as good as a value, for every value."""
-    metric = column.metric or ""
-    found: dict[str, list[float]] = defaultdict(list)
-    for run in runs:
-        if run.state == "done" and run.record:
-            value = run.record.metrics.get(metric, math.nan)
-            if math.isfinite(value):
-                found[run.entry].append(value * column.scale)
 
     def corners(row: Row) -> Floats:
         """Of the steps: two of each value, where the share changes."""
-        values = np.sort(found[row.label])
+        values = series.scores.get(row.label, np.empty(0))
         share = np.arange(len(values) + 1) / max(1, len(values))
         if column.higher_is_better:
             share = 1 - share

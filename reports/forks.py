@@ -20,20 +20,24 @@ FEW = 4
 _work: Callable[[int], Any]
 
 
+def cores() -> int:
+    """How many forks can work at once; one where none should."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+
 def each(work: Callable[[Thing], Result], things: Sequence[Thing]) -> Iterator[Result]:
     """The result for each thing, in order, by a fork a core, which begin at once.
 
     In place where a fork is not safe, beside other threads and outside Linux, or doesn't pay.
     """
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    if cores == 1 or len(things) < FEW or threading.active_count() > 1:
+    if cores() == 1 or len(things) < FEW or threading.active_count() > 1:
         return map(work, things)
 
     def nth(number: int) -> Result:
         return work(things[number])
 
     # A fork inherits what it is started with; only numbers and results are sent.
-    pool = ProcessPoolExecutor(min(cores, len(things)), get_context("fork"), _start, (nth,))
+    pool = ProcessPoolExecutor(min(cores(), len(things)), get_context("fork"), _start, (nth,))
     results = [pool.submit(_do, number) for number in range(len(things))]
     pool.shutdown(wait=False)
     return (result.result() for result in results)

@@ -10,13 +10,15 @@ from reports.table import Cell, Column, Report, Run, Table
 from reports.text import heading, parts
 
 SPACE = "\u00a0"  # one that does not break the line
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$#])")
+_LIST = re.compile(r"^(\d*)([-+.)])(?=\s|$)")
 
 
 def escape(text: str) -> str:
     """Any text as literal text on one line, also inside a table's cell."""
-    text = re.sub(r"([\\`*_\[\]<>|~&$#])", r"\\\1", " ".join(text.split()))
+    text = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
     # At the start of a line these would begin a list.
-    return re.sub(r"^(\d*)([-+.)])(?=\s|$)", r"\1\\\2", text)
+    return _LIST.sub(r"\1\\\2", text)
 
 
 def render(report: Report, runs: Sequence[Run]) -> str:

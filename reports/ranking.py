@@ -5,7 +5,7 @@ that the report holds any false "better than" is at most 5 %.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as default
 
@@ -100,7 +100,7 @@ def rank(request: Request, samples: Samples) -> Rankings:
 def _compete(request: Request, samples: Samples, dataset: str, ranking: Ranking) -> _Field:
     """Every pair's differences and its p, before any correction."""
     metric = request.metrics[dataset][0]
-    found: dict[str, dict[int, float]] = {}
+    found: dict[str, Mapping[int, float]] = {}
     for entry in (entry.label for entry in request.entries):
         sample = samples[entry, dataset]
         if sample.failed(metric):

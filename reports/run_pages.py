@@ -5,13 +5,13 @@ fit into one file. Everything is text here but the curves; the page puts it in a
 """
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from bench.record import Epoch, Record
-from bench.spec import DataSpec, Recipe
 from reports import text
 from reports.table import Attempt, Run
 
@@ -21,16 +21,31 @@ NUMBERS, MOST = 60_000, 200
 DRAWN_RUNS = 1_000
 
 Facts = list[tuple[str, str]]
-#: The place of each section, title and facts.
-Shared = dict[tuple[str, tuple[tuple[str, str], ...]], int]
 
 
 def data(runs: Sequence[Run]) -> dict[str, Any]:
     """`runs` in the order given, with what they share in `shared` by its place there."""
-    shared: Shared = {}
+    shared = _Shared()
     most = _points(runs) if len(runs) <= DRAWN_RUNS else 0
     pages = [_page(run, shared, most) for run in runs]
-    return {"runs": pages, "shared": list(shared)}
+    return {"runs": pages, "shared": list(shared.sections)}
+
+
+class _Shared:
+    """Sections that runs share, each title and facts, by their place."""
+
+    def __init__(self) -> None:
+        self.sections: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._places: dict[Hashable, int] = {}
+
+    def place(
+        self, title: str, made_of: Hashable, facts: Callable[[Record], Facts], record: Record
+    ) -> int:
+        """Where a record's section is. What it is made of is compared: quicker than to make it."""
+        if (title, made_of) not in self._places:
+            section = title, tuple(fact for fact in facts(record) if fact[1])
+            self._places[title, made_of] = self.sections.setdefault(section, len(self.sections))
+        return self._places[title, made_of]
 
 
 def _points(runs: Sequence[Run]) -> int:
@@ -39,9 +54,8 @@ def _points(runs: Sequence[Run]) -> int:
     return min(MOST, NUMBERS // max(sum(series), 1))
 
 
-def _page(run: Run, shared: Shared, most: int) -> dict[str, Any]:
+def _page(run: Run, shared: _Shared, most: int) -> dict[str, Any]:
     record = run.record
-    sections = _sections(record) if record else []
     page: dict[str, Any] = {
         "key": run.key,
         "entry": run.entry,
@@ -50,19 +64,13 @@ def _page(run: Run, shared: Shared, most: int) -> dict[str, Any]:
         "state": run.state,
         "why": _why(run),
         "facts": _facts(run),
-        "shared": [_place(shared, *section) for section in sections],
+        "shared": _sections(record, shared) if record else [],
     }
     if run.earlier:
         page["earlier"] = [_attempt(attempt) for attempt in run.earlier]
     if record and most > 1 and len(record.curve) > 1:
         page["curve"] = _curve(record.curve, most)
     return page
-
-
-def _place(shared: Shared, title: str, facts: Facts) -> int:
-    """Where a section is among the shared ones; it is put there if it is new."""
-    known = tuple(fact for fact in facts if fact[1])
-    return shared.setdefault((title, known), len(shared))
 
 
 def _why(run: Run) -> str:
@@ -98,67 +106,72 @@ def _facts(run: Run) -> Facts:
     return found
 
 
-def _sections(record: Record) -> list[tuple[str, Facts]]:
-    """What other runs are likely to share, by title."""
-    spec, made = record.spec, record.provenance
-    model: Facts = [(name, _plain(value)) for name, value in spec.model.args.items()]
-    sections: list[tuple[str, Facts]] = [
-        ("Model", [("Name", spec.model.name), *model, *_size(record)]),
-        ("Recipe", _recipe(spec.recipe)),
-        ("Data", [*_settings(spec.data), *_data(record)]),
-        (
-            "Provenance",
-            [
-                ("Command", " ".join(map(_portable, made.command))),
-                ("bench", made.bench_version),
-                ("Revision", (made.git_revision or "") + " with changes" * bool(made.git_dirty)),
-                ("Device", f"{made.devices} × {made.device}"),
-                ("Threads", str(made.threads)),
-                ("Environment", made.environment or ""),
-                ("Sources", _sources(tuple(made.sources.items()))),
-            ],
-        ),
+def _sections(record: Record, shared: _Shared) -> list[int]:
+    """What other runs are likely to share."""
+    spec, cost = record.spec, record.cost
+    size = (cost.parameters, cost.trainable_parameters) if cost else None
+    model = (spec.model.name, repr(spec.model.args), size)
+    seen = (_values(spec.data), _values(record.data) if record.data else None, record.scored)
+    made = record.provenance
+    told = (made.environment, made.git_revision, made.git_dirty, made.bench_version)
+    where = (made.device, made.devices, made.threads)
+    provenance = (tuple(made.command), tuple(made.sources.items()), told, where)
+    return [
+        shared.place("Model", model, _model, record),
+        shared.place("Recipe", _values(spec.recipe), _recipe, record),
+        shared.place("Data", seen, _data, record),
+        shared.place("Provenance", provenance, _provenance, record),
     ]
-    return sections
 
 
-@lru_cache
-def _recipe(recipe: Recipe) -> Facts:
-    """Of thousands of runs that have the same one."""
-    found = recipe.model_dump(mode="json")
+def _values(model: BaseModel) -> tuple[Hashable, ...]:
+    """What is in a model without lists."""
+    return tuple(vars(model).values())
+
+
+def _model(record: Record) -> Facts:
+    model, cost = record.spec.model, record.cost
+    found: Facts = [("Name", model.name)]
+    found += [(name, _plain(value)) for name, value in model.args.items()]
+    if cost:
+        size = f"{cost.parameters:,} ({cost.trainable_parameters:,} trained)"
+        found.append(("parameters", size))
+    return found
+
+
+def _recipe(record: Record) -> Facts:
+    found = record.spec.recipe.model_dump(mode="json")
     return [(name.replace("_", " "), _plain(value)) for name, value in found.items()]
 
 
-@lru_cache
-def _settings(data: DataSpec) -> Facts:
-    found = data.model_dump(mode="json", exclude_defaults=True)
-    return [(name, _plain(value)) for name, value in found.items()]
+def _data(record: Record) -> Facts:
+    settings = record.spec.data.model_dump(mode="json", exclude_defaults=True)
+    found = [(name, _plain(value)) for name, value in settings.items()]
+    if seen := record.data:
+        found += [
+            ("examples", f"{seen.train:,} training, {seen.val:,} validation, {seen.test:,} test"),
+            ("scored", f"{record.scored:,} test examples"),
+            ("fingerprint", seen.fingerprint[:16]),
+        ]
+    return found
 
 
-@lru_cache
-def _sources(marks: tuple[tuple[str, str], ...]) -> str:
-    return ", ".join(f"{path} {mark[:8]}" for path, mark in marks)
+def _provenance(record: Record) -> Facts:
+    made = record.provenance
+    return [
+        ("Command", " ".join(map(_portable, made.command))),
+        ("bench", made.bench_version),
+        ("Revision", (made.git_revision or "") + " with changes" * bool(made.git_dirty)),
+        ("Device", f"{made.devices} × {made.device}"),
+        ("Threads", str(made.threads)),
+        ("Environment", made.environment or ""),
+        ("Sources", ", ".join(f"{path} {mark[:8]}" for path, mark in made.sources.items())),
+    ]
 
 
 def _portable(word: str) -> str:
     """A word of a command line without the folders of the machine it ran on."""
     return Path(word).name if word.startswith("/") else word
-
-
-def _size(record: Record) -> Facts:
-    if not (cost := record.cost):
-        return []
-    return [("parameters", f"{cost.parameters:,} ({cost.trainable_parameters:,} trained)")]
-
-
-def _data(record: Record) -> Facts:
-    if not (seen := record.data):
-        return []
-    return [
-        ("examples", f"{seen.train:,} training, {seen.val:,} validation, {seen.test:,} test"),
-        ("scored", f"{record.scored:,} test examples"),
-        ("fingerprint", seen.fingerprint[:16]),
-    ]
 
 
 def _attempt(attempt: Attempt) -> list[str]:

@@ -14,11 +14,18 @@ class Sample:
 
     runs: list[Run] = field(default_factory=list)
     done: dict[int, Record] = field(default_factory=dict)
+    _values: dict[str, dict[int, float]] = field(default_factory=dict)
 
-    def values(self, metric: str) -> dict[int, float]:
-        """The metric by seed, where a finished run has a finite one."""
-        found = {seed: record.metrics.get(metric, math.nan) for seed, record in self.done.items()}
-        return {seed: value for seed, value in found.items() if math.isfinite(value)}
+    def values(self, metric: str) -> Mapping[int, float]:
+        """The metric by seed, where a finished run has a finite one; all runs are known by then."""
+        if metric not in self._values:
+            every = {seed: record.metrics.get(metric) for seed, record in self.done.items()}
+            self._values[metric] = {
+                seed: value
+                for seed, value in every.items()
+                if value is not None and math.isfinite(value)
+            }
+        return self._values[metric]
 
     def state(self, metric: str) -> str:
         """What to print where no value can be: the worst that happened to its runs."""

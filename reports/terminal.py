@@ -1,15 +1,18 @@
 """A report in the terminal, from numbers alone: needs rich and `reports.table`, nothing heavier."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
 from reports.table import Cell, Column, Report, Row, Table
 from reports.text import heading, parts
+
+GAP = 2  # spaces between columns
+_Texts = tuple[int, Text, list[Text]]
 
 
 def render(report: Report) -> RenderableType:
@@ -80,33 +83,31 @@ class _Table:
 
     def _blocks(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """As many columns side by side as fit; the entries' names are repeated in each block."""
-        columns = list(range(len(self.table.columns)))
-        while columns:
-            take = len(columns)
-            while take > 1 and self._width(columns[:take], console, options) > options.max_width:
-                take -= 1
-            yield self._grid(columns[:take], console, options)
-            if columns[take:]:
-                yield Text()
-            columns = columns[take:]
-
-    def _width(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> int:
-        unbounded = options.update(width=10_000)
-        return Measurement.get(console, unbounded, self._grid(columns, console, options)).maximum
-
-    def _grid(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Grid:
-        grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        longest = max(20, options.max_width // 3)
-        grid.add_column("", no_wrap=True, overflow="ellipsis", max_width=longest)
         starred = self._starred(console)
-        cells = []
-        for index in columns:
-            column = self.table.columns[index]
-            head, texts = _column(column, [row.cells[index] for row in self.table.rows], starred)
-            grid.add_column(head, no_wrap=True)
-            cells.append(texts)
+        cells = zip(*(row.cells for row in self.table.rows), strict=True)
+        columns = [
+            _column(column, found, starred)
+            for column, found in zip(self.table.columns, cells, strict=True)
+        ]
+        longest = max(20, options.max_width // 3)
+        rows = self.table.rows
+        names = max(max(_label(row).cell_len, cell_len(row.group)) for row in rows)
+        while columns:
+            ends = accumulate((GAP + width for width, _, _ in columns), initial=min(names, longest))
+            take = max(1, sum(end <= options.max_width for end in ends) - 1)
+            yield self._grid(columns[:take], longest)
+            columns = columns[take:]
+            if columns:
+                yield Text()
+
+    def _grid(self, columns: Sequence[_Texts], longest: int) -> Grid:
+        grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+        grid.add_column("", no_wrap=True, overflow="ellipsis", max_width=longest)
+        for width, head, _ in columns:
+            grid.add_column(head, no_wrap=True, width=width)
         group = ""
-        for row, *texts in zip(self.table.rows, *cells, strict=True):
+        cells = zip(*(texts for _, _, texts in columns), strict=True)
+        for row, texts in zip(self.table.rows, cells, strict=True):
             if row.group != group:
                 group = row.group
                 grid.add_row(Text(group, style="italic"))
@@ -121,8 +122,8 @@ def _label(row: Row) -> Text:
     return text
 
 
-def _column(column: Column, cells: Sequence[Cell], starred: bool) -> tuple[Text, list[Text]]:
-    """Head and cells of a column: numbers, uncertainties and marks stand under each other.
+def _column(column: Column, cells: Sequence[Cell], starred: bool) -> _Texts:
+    """Width, head and cells of a column: numbers, uncertainties and marks stand under each other.
 
     All are padded on the left, because rich drops spaces at the right of what it justifies.
     """
@@ -146,4 +147,4 @@ def _column(column: Column, cells: Sequence[Cell], starred: bool) -> tuple[Text,
         text.append(value, style="bold" if cell.best else "red" if cell.state else "")
         texts.append(text.append(tail, style="dim").append(mark, style="dim"))
     head = "\n".join(" " * (width - cell_len(title)) + title for title in titles)
-    return Text(head), texts
+    return width, Text(head), texts

@@ -7,6 +7,7 @@ text that a spreadsheet would take for a formula gets an apostrophe in front.
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from reports import attempts
 from reports.table import Report, Run
 
 Value = str | int | float | None
+Row = dict[str, Value]
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,21 @@ COLUMNS = tuple(field.name for field in FIELDS)
 KEY = ("dataset", "entry", "seed", "key", "metric")
 
 
-def render(report: Report, runs: Iterable[Run]) -> str:
-    """The CSV text, rows sorted by data set, entry and seed."""
+def csv_text(rows: Iterable[Row]) -> str:
+    """The rows as CSV."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for row in rows(report, runs):
-        writer.writerow([_printed(row.get(column)) for column in COLUMNS])
+    for row in rows:
+        values = [row.get(column) for column in COLUMNS]
+        writer.writerow([_disarmed(v) if isinstance(v, str) else v for v in values])
     return file.getvalue()
 
 
-def parquet(report: Report, runs: Iterable[Run]) -> bytes:
-    """The same rows as a Parquet file whose schema says what each column means."""
+def parquet(report: Report, rows: Iterable[Row]) -> bytes:
+    """The rows as a Parquet file whose schema says what each column means."""
     import pyarrow
+    from pyarrow.json import ParseOptions, read_json
     from pyarrow.parquet import write_table
 
     types: dict[str, Any] = {
@@ -81,25 +85,30 @@ def parquet(report: Report, runs: Iterable[Run]) -> bytes:
         ],
         metadata={"title": report.title, "report": report.inputs},
     )
+    # By way of JSON, since arrays that are made from lists import pandas, which takes longer.
+    lines = "\n".join(map(json.dumps, rows)).encode()
+    table = schema.empty_table()
+    if lines:
+        table = read_json(io.BytesIO(lines), parse_options=ParseOptions(explicit_schema=schema))
     file = io.BytesIO()
-    write_table(pyarrow.Table.from_pylist([*rows(report, runs)], schema), file, compression="zstd")
+    write_table(table.select(COLUMNS).cast(schema), file, compression="zstd")
     return file.getvalue()
 
 
-def rows(report: Report, runs: Iterable[Run]) -> Iterator[dict[str, Value]]:
-    """Each row as values by column; what is not known is left out."""
+def rows(report: Report, runs: Iterable[Run]) -> list[Row]:
+    """Values by column, sorted by data set, entry and seed; what is not known is left out."""
     order = {
         row.label: place
         for place, row in enumerate(report.tables[0].rows)
         if row.source == "measured"
     }
-    for run in sorted(runs, key=lambda run: (run.dataset, order[run.entry], run.seed, run.key)):
-        yield from _rows(report, run)
+    runs = sorted(runs, key=lambda run: (run.dataset, order[run.entry], run.seed, run.key))
+    return [row for run in runs for row in _rows(report, run)]
 
 
-def _rows(report: Report, run: Run) -> Iterator[dict[str, Value]]:
+def _rows(report: Report, run: Run) -> Iterator[Row]:
     spent = attempts.spent(run)
-    row: dict[str, Value] = {
+    row: Row = {
         "study": report.study,
         "scale": report.scale,
         "dataset": run.dataset,
@@ -135,7 +144,5 @@ def _rows(report: Report, run: Run) -> Iterator[dict[str, Value]]:
         yield row | {"metric": metric, "value": value}
 
 
-def _printed(value: Value) -> Value:
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-    return repr(value) if isinstance(value, float) else value
+def _disarmed(text: str) -> str:
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

@@ -4,9 +4,13 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
+from reports import tidy
 from reports.table import Report, Run
+
+if TYPE_CHECKING:
+    from reports.drawing import Studio
 
 Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "png", "json"]
 #: The kind of figures that a format needs, or is.
@@ -23,7 +27,7 @@ def paths(report: Report, formats: Collection[Format]) -> list[Path]:
     figures = [
         Path("figures", f"{figure.name}.{kind}")
         for figure in report.figures
-        for kind in _kinds(formats)
+        for kind in kinds_of_figures(formats)
     ]
     return figures + [Path(f"report.{name}") for name in _documents(formats)]
 
@@ -34,19 +38,22 @@ def write(
     folder: Path,
     formats: Collection[Format] = FORMATS,
     show: Callable[[Report], None] = lambda report: None,
+    studio: "Studio | None" = None,
 ) -> list[Path]:
     """Write the files of these formats; return their paths.
 
-    The report is shown while other processes may be drawing already. report.json comes last: where
+    The report is shown while other processes may be drawing already, those of a studio that was
+    opened for the `kinds_of_figures` of these formats, or new ones. report.json comes last: where
     it holds the right `inputs`, the other files that were asked for with it are there too.
     """
     drawn: Iterator[tuple[str, bytes]] = iter(())
-    if report.figures and (kinds := _kinds(formats)):
+    if report.figures and (kinds := kinds_of_figures(formats)):
         from reports import drawing
 
-        drawn = drawing.files(report, runs, kinds)
+        drawn = drawing.files(report, runs, kinds, studio)
     show(report)
-    made = {name: _content(name, report, runs) for name in _documents(formats)}
+    rows = tidy.rows(report, runs) if {"csv", "parquet"} & {*formats} else []
+    made = {name: _content(name, report, runs, rows) for name in _documents(formats)}
     drawings = dict(drawn)
     for path, figure in drawings.items():
         _place(folder / "figures" / path, figure)
@@ -57,7 +64,8 @@ def write(
     return [folder / path for path in paths(report, formats)]
 
 
-def _kinds(formats: Collection[Format]) -> list[str]:
+def kinds_of_figures(formats: Collection[Format]) -> list[str]:
+    """What figures are files of."""
     return sorted({_DRAWN[name] for name in formats if name in _DRAWN})
 
 
@@ -65,16 +73,18 @@ def _documents(formats: Collection[Format]) -> list[Format]:
     return [name for name in get_args(Format) if name in formats and name != "png"]
 
 
-def _content(name: Format, report: Report, runs: Sequence[Run]) -> str | bytes:
+def _content(
+    name: Format, report: Report, runs: Sequence[Run], rows: Sequence[tidy.Row]
+) -> str | bytes:
     # Imported as needed: JSON alone shall not cost jinja2.
     if name == "schema.json":
         return json.dumps(Report.model_json_schema(), indent=1)
     if name == "json":
         return report.model_dump_json(indent=1)
-    if name in ("csv", "parquet"):
-        from reports import tidy
-
-        return tidy.render(report, runs) if name == "csv" else tidy.parquet(report, runs)
+    if name == "csv":
+        return tidy.csv_text(rows)
+    if name == "parquet":
+        return tidy.parquet(report, rows)
     if name == "tex":
         from reports import latex
 

@@ -77,11 +77,13 @@ def _options(
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code; a user's mistake is one line."""
-    # Collections walk what is young, full ones all records that are alive: seconds, with 10,000.
+    # Commands are short, and make little garbage.
     gc.set_threshold(500_000, 50, 1000)
     try:
         given = sys.argv[1:] if arguments is None else arguments
-        code = app(given or ["--help"], prog_name="bench", standalone_mode=False)
+        # `obj` tells a command whether it has a process of its own.
+        own = arguments is None
+        code = app(given or ["--help"], prog_name="bench", standalone_mode=False, obj=own)
     except UserError as error:
         return _complain(str(error), 2)
     except _UsageError as error:

@@ -53,7 +53,7 @@ def check_command(
             for rule, breaches in results
         )
         return BROKEN if broken else 0
-    from rich.console import Console
+    from bench.cli.console import Console
 
     console = Console(highlight=False)
     for rule, breaches in results:
@@ -134,9 +134,8 @@ def _find(store: "Store", prefix: str) -> "Record":
 
 def _run_again(before: "Record", store: "Store") -> "Record":
     """Run a spec in a store beside the store, with the same number of threads."""
-    from rich.console import Console
-
     from bench import sources
+    from bench.cli.console import Console
     from bench.cli.display import Display
     from bench.executor import Executor, Listed
     from bench.launch.local import Local

@@ -33,8 +33,9 @@ def check_model_command(
     if output is Format.JSON:
         echo_json(asdict(result) for result in results)
     else:
-        from rich.console import Console
         from rich.table import Table
+
+        from bench.cli.console import Console
 
         styles = {"passed": "green", "failed": "red", "skipped": "yellow"}
         table = Table(box=None, show_header=False, pad_edge=False)

@@ -14,8 +14,9 @@ def describe_command(
     if output is Format.JSON:
         echo_json([facts])
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from bench.cli.console import Console
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)

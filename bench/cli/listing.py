@@ -46,8 +46,9 @@ def list_command(
         plain = [row if kind else {"kind": k.value, **row} for k in rows for row in rows[k]]
         echo_json(plain)
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from bench.cli.console import Console
 
     console = Console()
     for k, found in rows.items():

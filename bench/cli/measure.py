@@ -77,7 +77,7 @@ def measure_command(
         _settings(batch_size, precision, compiled, device, devices, threads, mode),
         vary,
     )
-    from rich.console import Console
+    from bench.cli.console import Console
 
     # The result alone goes to the output where a program reads it.
     console = Console(highlight=False, stderr=output != "table")
@@ -229,8 +229,7 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
         for line in said:
             typer.echo(f"- {markdown.escape(line)}")
     else:
-        from rich.console import Console
-
+        from bench.cli.console import Console
         from reports import terminal
 
         console = Console(highlight=False)

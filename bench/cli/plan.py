@@ -40,9 +40,9 @@ def plan_command(
     if output is Format.JSON:
         echo_json([*searches.rows(plan), *(_row(planned) for planned in plan.all)])
         return
-    from rich.console import Console
     from rich.table import Table
 
+    from bench.cli.console import Console
     from reports.text import spans
 
     table = Table(box=None, pad_edge=False)

@@ -28,10 +28,10 @@ def prepare_command(
     output: OutputFormat = Format.TABLE,
 ) -> int:
     """Fetch, decode, tokenise and verify a study's data and weights."""
-    from rich.console import Console
     from rich.markup import escape
 
     from bench import needs
+    from bench.cli.console import Console
     from bench.study import load
 
     use_data_root(data_root)

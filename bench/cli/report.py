@@ -29,6 +29,7 @@ _NAMES = {
 
 
 def report_command(
+    context: typer.Context,
     name: StudyName,
     scale: Scale = None,
     settings: Settings = None,
@@ -44,37 +45,41 @@ def report_command(
 ) -> None:
     """Write a study's report from what is in the store, and print its tables."""
     from bench.cli import reporting
+    from bench.cli.console import Console
     from bench.errors import UserError, nearest
-    from reports.write import Format
+    from bench.process import leave
+    from reports import drawing, terminal
+    from reports.write import Format, kinds_of_figures
 
     chosen = []
     for word in formats.split(","):
         if word.strip() not in _NAMES:
             raise UserError(f"unknown format {word.strip()!r}{nearest(word, _NAMES)}")
         chosen.append(_NAMES[word.strip()])
+    files = cast("list[Format]", chosen)
     study, opened = open_study(name, scale, settings, store)
-    plan = make_plan(study, opened)
-    if plan.runs and all(planned.attempt is None for planned in plan.runs):
-        raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")
-    from rich.console import Console
-
-    from reports import terminal
-
     changes = [*(settings or []), *([f"--against {against}"] if against else [])]
     target = reporting.folder(study, opened, changes)
-    files = cast("list[Format]", chosen)
     console = Console(highlight=False)
-    reporting.make(
-        plan,
-        opened,
-        target,
-        files,
-        afresh=True,
-        against=against,
-        show=lambda report: console.print(terminal.render(report)),
-    )
+
+    with drawing.open_studio(kinds_of_figures(files)) as studio:  # before there is much to fork
+        plan = make_plan(study, opened)
+        if plan.runs and all(planned.attempt is None for planned in plan.runs):
+            raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")
+        reporting.make(
+            plan,
+            opened,
+            target,
+            files,
+            afresh=True,
+            against=against,
+            show=lambda report: console.print(terminal.render(report)),
+            studio=studio,
+        )
     written = " ".join(
         "figures/*.png" if suffix == "png" else f"report.{suffix}"
         for suffix in dict.fromkeys(chosen)
     )
     console.print(f"\nwritten to {target}: {written}", soft_wrap=True)
+    if context.obj:
+        leave()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bench.study import Entry as StudyEntry
     from bench.study import Study
     from data.dataset import DataSet
+    from reports.drawing import Studio
 
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
@@ -61,6 +62,7 @@ def make(
     afresh: bool = False,
     against: str | None = None,
     show: Callable[[Report], None] = lambda report: None,
+    studio: "Studio | None" = None,
 ) -> Report:
     """The report of a plan's records: read where it is current and not wanted afresh, else made.
 
@@ -76,7 +78,7 @@ def make(
     from reports.build import build
 
     report = build(request, runs, _predictions(plan))
-    write(report, runs, target, wanted, show)
+    write(report, runs, target, wanted, show, studio)
     _write_chosen(plan, target)
     return report
 
@@ -259,7 +261,7 @@ def _counted(study: "Study") -> dict[str, Counts]:
 def _measured(plan: "Plan", dataset: str) -> list[str]:
     """What the study's probes found of any model on a data set."""
     found: set[str] = set()
-    for planned in plan.runs:
+    for planned in plan.runs if plan.study.probes else ():
         if planned.run.dataset == dataset and planned.attempt and planned.attempt.record:
             found |= planned.attempt.record.metrics.keys()
     names = [metric for probe in plan.study.probes for metric in PROBES[probe].metrics]

@@ -24,8 +24,7 @@ from bench.cli.options import (
 from bench.errors import UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from bench.cli.console import Console
     from bench.launch.slurm import Queued
     from bench.plan import Plan
     from bench.store import Attempt, Store
@@ -54,7 +53,7 @@ def status_command(
     if output is Format.JSON:
         echo_json(_Status.now(study, opened).rows())
         return
-    from rich.console import Console
+    from bench.cli.console import Console
 
     console = Console(highlight=False)
     if watch:
@@ -175,7 +174,7 @@ class _Status:
 
     def drawn(self, console: "Console") -> str:
         """What `show` would print there."""
-        from rich.console import Console
+        from bench.cli.console import Console
 
         # One of its own, since what a live display's console prints goes above the display.
         page = Console(

@@ -1,5 +1,6 @@
 """From a store to a report's runs: what came before a result, and what a report is given."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def test_earlier_attempts_are_told_with_cause_log_and_time(page, tmp_path: Path)
         ("B", 1, "damaged", "its record is damaged: not a record", f"runs/{lenet.key}.1/log.txt"),
     ]
     assert [lost.attempt.device_h for lost in report.lost] == [None, COST.device_h, None]
+
+
+def test_garbage_is_collected_again_after_planning(page, tmp_path: Path) -> None:
+    study, store = load(page(PAGE)), Store(tmp_path / "store")
+    make_plan(study, store)
+    assert gc.isenabled()
+    with pytest.raises(UserError):
+        make_plan(study, Store(Path("/dev/null")))
+    assert gc.isenabled()
 
 
 def test_an_attempt_that_runs_is_not_lost(page, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -145,7 +147,26 @@ def test_other_formats_read_the_same_store(finished: Path) -> None:
     assert [row["key"] for row in json.loads(elsewhere.stdout)] == keys
     status = bench("status", "small.yaml", "--format", "json", cwd=finished)
     assert [row["done"] for row in json.loads(status.stdout)] == [2, 2]
-    assert bench("report", "small.yaml", "--format", "md", cwd=finished).returncode == 0
+    reported = bench("report", "small.yaml", "--format", "md,csv", cwd=finished)
+    assert reported.returncode == 0
+    assert reported.stdout.endswith("small-smoke: report.md report.csv\n")
+    folder = finished / "bench-store/reports/small-smoke"
+    page = (folder / "report.md").read_text(encoding="utf-8")
+    figures = re.findall(r"\]\((figures/.+?\.svg)\)", page)
+    assert figures
+    for figure in figures:
+        assert (folder / figure).read_text(encoding="utf-8").endswith("</svg>\n")
+
+
+def test_a_report_that_nobody_reads_to_its_end_is_written_all_the_same(finished: Path) -> None:
+    made = finished / "bench-store/reports/small-smoke/report.tex"
+    made.unlink(missing_ok=True)
+    command = (
+        f"{shlex.join(BENCH)} report small.yaml --format latex | true; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=finished)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert made.is_file()
 
 
 def test_check_compare_diff_and_reproduce(finished: Path) -> None:

@@ -1,6 +1,8 @@
 """A small factory of requests, records and runs."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -229,3 +231,23 @@ def canvases(monkeypatch) -> list[Any]:
 def alone(monkeypatch) -> None:
     """As if no thread ran beside, which in a test is pytest's own and harmless to a fork."""
     monkeypatch.setattr(forks.threading, "active_count", lambda: 1)
+
+
+@pytest.fixture
+def wait_for_end() -> Callable[[Sequence[int]], None]:
+    """Wait until all of these processes have ended; fail if they don't."""
+
+    def alive(pid: int) -> bool:
+        """Whether it is there, and not merely waiting for somebody to ask how it ended."""
+        try:
+            return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+    def wait(pids: Sequence[int]) -> None:
+        deadline = time.monotonic() + 20
+        while any(map(alive, pids)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(map(alive, pids))
+
+    return wait

@@ -20,7 +20,7 @@ from reports.table import Report
 
 def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):
     request, runs = quickstart(3)
-    frame = pd.read_csv(io.StringIO(tidy.render(build(request, runs), runs)))
+    frame = pd.read_csv(io.StringIO(tidy.csv_text(tidy.rows(build(request, runs), runs))))
     assert tuple(frame.columns) == tidy.COLUMNS
     assert len(frame) == 15
     values = frame.set_index("key").value.to_dict()
@@ -31,17 +31,24 @@ def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):
 def test_parquet_holds_the_same_rows_and_says_what_they_mean(rough):
     request, runs = rough
     report = build(request, runs)
-    table = parquet.read_table(io.BytesIO(tidy.parquet(report, runs)))
+    table = parquet.read_table(io.BytesIO(tidy.parquet(report, tidy.rows(report, runs))))
     assert tuple(table.column_names) == tidy.COLUMNS
     for field in tidy.FIELDS:
         assert table.schema.field(field.name).metadata == {b"description": field.means.encode()}
     frame = table.to_pandas()
     assert len(frame.drop_duplicates([*tidy.KEY])) == len(frame) == len(runs)
-    other = pd.read_csv(io.StringIO(tidy.render(report, runs)))
+    other = pd.read_csv(io.StringIO(tidy.csv_text(tidy.rows(report, runs))))
     for name in ("seed", "value", "all_device_h", "attempts"):
         assert frame[name].tolist() == pytest.approx(other[name].tolist(), nan_ok=True)
     # Nobody's spreadsheet reads Parquet: text stands as it is.
     assert "=cmd|' /C calc'!A0" in set(frame.entry)
+
+
+def test_parquet_of_no_runs_has_the_columns_all_the_same(quickstart):
+    request, runs = quickstart(2)
+    table = parquet.read_table(io.BytesIO(tidy.parquet(build(request, runs), [])))
+    assert table.num_rows == 0
+    assert tuple(table.column_names) == tidy.COLUMNS
 
 
 def test_the_schema_is_documented_and_true(quickstart, tmp_path):
@@ -61,7 +68,7 @@ def test_the_schema_is_documented_and_true(quickstart, tmp_path):
 
 def test_csv_shows_runs_without_a_result_and_disarms_formulas(rough):
     request, runs = rough
-    text = tidy.render(build(request, runs), runs)
+    text = tidy.csv_text(tidy.rows(build(request, runs), runs))
     frame = pd.read_csv(io.StringIO(text), keep_default_na=False)
     assert len(frame) == len(runs)
     assert set(frame[frame.metric == ""].state) == {"failed", "missing", "running"}

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -17,9 +16,7 @@ from reports import forks
 started = forks.each(lambda n: (print(os.getpid(), flush=True), time.sleep(60)), range(4))
 next(started)
 """
-several = pytest.mark.skipif(
-    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="needs two cores of Linux"
-)
+several = pytest.mark.skipif(forks.cores() < 2, reason="needs two cores of Linux")
 
 
 @several
@@ -61,7 +58,7 @@ def test_an_error_is_the_callers(alone) -> None:
 
 
 @several
-def test_forks_die_with_their_parent() -> None:
+def test_forks_die_with_their_parent(wait_for_end) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", ORPHANS], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -70,16 +67,4 @@ def test_forks_die_with_their_parent() -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 20
-    while any(map(_alive, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(map(_alive, pids))
-
-
-def _alive(pid: int) -> bool:
-    """Whether it is there, and not merely waiting for somebody to ask how it ended."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:  # noqa: PTH123
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    wait_for_end(pids)

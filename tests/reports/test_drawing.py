@@ -1,0 +1,81 @@
+"""A studio: ready before it is needed, draws the same, and is never left behind."""
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from reports import drawing, forks, looks
+from reports.build import build
+
+ORPHAN = """
+import multiprocessing, time
+from reports import drawing
+with drawing.open_studio(["svg"]):
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+    time.sleep(60)
+"""
+pytestmark = pytest.mark.skipif(forks.cores() < 2, reason="needs two cores of Linux")
+
+
+def test_a_studio_draws_the_same_as_this_process(quickstart, alone, monkeypatch):
+    request, runs = quickstart(3)
+    report = build(request, runs)
+    kinds = list(looks.METADATA)
+    with drawing.open_studio(kinds) as studio:
+        assert studio is not None
+        drawn = dict(drawing.files(report, runs, kinds, studio))
+    monkeypatch.setattr(forks, "FEW", 99)
+    assert drawn == dict(drawing.files(report, runs, kinds))
+    assert len(drawn) == 3 * len(report.figures) > 0
+
+
+def test_an_unused_studio_is_closed(alone):
+    with drawing.open_studio(["svg"]):
+        (studio,) = multiprocessing.active_children()
+    assert not studio.is_alive()
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_studio_that_is_killed_is_told_of(quickstart, alone, early):
+    request, runs = quickstart(2)
+    report = build(request, runs)
+    with drawing.open_studio(["svg"]) as studio:
+        (process,) = multiprocessing.active_children()
+        if early:
+            process.kill()
+            process.join()
+        with pytest.raises(ChildProcessError, match="draws figures was killed by SIGKILL"):  # noqa: PT012
+            files = drawing.files(report, runs, ["svg"], studio)
+            process.kill()
+            list(files)
+
+
+def test_there_is_none_beside_a_thread_nor_for_nothing():
+    with drawing.open_studio([]) as studio:
+        assert studio is None
+    done = threading.Event()
+    beside = threading.Thread(target=done.wait)
+    beside.start()
+    try:
+        with drawing.open_studio(["svg"]) as studio:
+            assert studio is None
+    finally:
+        done.set()
+        beside.join()
+
+
+def test_a_studio_ends_with_its_caller(wait_for_end):
+    caller = subprocess.Popen(
+        [sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert caller.stdout is not None
+    pids = [int(pid) for pid in caller.stdout.readline().split()]
+    assert len(pids) == 1
+    caller.send_signal(signal.SIGKILL)
+    caller.wait()
+    caller.stdout.close()
+    wait_for_end(pids)
