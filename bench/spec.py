@@ -122,11 +122,14 @@ class RunSpec(Settings):
         return canonical_json(self.model_dump(mode="json", exclude_defaults=True))
 
 
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical_json(value: Any) -> str:
     """JSON with one spelling for every value."""
-    return json.dumps(
-        _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    text = _JSON.encode(value)
+    # Few texts can hold a minus zero, which is zero; to look for it takes as long as all the rest.
+    return _JSON.encode(_plain(value)) if "-0.0" in text else text
 
 
 def _plain(value: Any) -> Any:

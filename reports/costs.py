@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from bench.record import Cost, Record
 from reports import attempts, samples, statistics
@@ -141,14 +140,18 @@ def _column(name: str, title: str, unit: str, kind: Kind, scale: float, largest:
 def _fairness(records: Sequence[Record]) -> list[Note]:
     """What keeps these speeds from being a ranking."""
     found = []
-    settings: dict[str, set[Any]] = {
-        "environments": {record.provenance.environment for record in records},
-        "devices": {(r.provenance.device, r.provenance.devices) for r in records},
-        "thread counts": {record.provenance.threads for record in records},
-        "precisions": {record.spec.recipe.precision for record in records},
-        "batch sizes": {record.spec.recipe.batch_size for record in records},
+    names = ("environments", "devices", "thread counts", "precisions", "batch sizes")
+    seen = {
+        (
+            record.provenance.environment,
+            (record.provenance.device, record.provenance.devices),
+            record.provenance.threads,
+            record.spec.recipe.precision,
+            record.spec.recipe.batch_size,
+        )
+        for record in records
     }
-    differ = [name for name, values in settings.items() if len(values) > 1]
+    differ = [name for name, *values in zip(names, *seen, strict=True) if len(set(values)) > 1]
     if differ:
         found.append(
             Note(text=f"Not one setting: runs differ in {joined(differ)}; don't compare speeds.")

@@ -108,27 +108,31 @@ def _code(records: Iterable[Record]) -> str:
 
 def _environments(request: Request, records: Sequence[Record]) -> list[tuple[str, str]]:
     """Hardware and software; numbered where runs came from several."""
-    digests = Counter(record.provenance.environment or "" for record in records)
+    used = Counter(
+        (p.environment or "", p.device, p.devices, p.threads, p.host)
+        for p in (record.provenance for record in records)
+    )
+    digests = sorted({digest for digest, *_ in used})
     found = []
-    for number, (digest, count) in enumerate(sorted(digests.items()), start=1):
+    for number, digest in enumerate(digests, start=1):
+        mine = [place for place in used if place[0] == digest]
+        count = sum(used[place] for place in mine)
         which = f" {number} ({count} runs)" if len(digests) > 1 else ""
-        mine = [r.provenance for r in records if (r.provenance.environment or "") == digest]
-        where = sorted({(p.device, p.devices, p.threads) for p in mine})
-        used = joined(
+        where = joined(
             [
                 f"{devices} × {device}, {threads} thread{'s' * (threads != 1)}"
-                for device, devices, threads in where
+                for device, devices, threads in sorted({place[1:4] for place in mine})
             ]
         )
         environment = request.environments.get(digest)
         if environment is None:
-            found.append((f"Hardware{which}", f"{used}; environment {digest[:12]} is not known"))
+            found.append((f"Hardware{which}", f"{where}; environment {digest[:12]} is not known"))
             continue
-        hosts = len({p.host for p in mine})
+        hosts = len({host for *_, host in mine})
         found.append(
             (
                 f"Hardware{which}",
-                f"{_machine(environment)}; {hosts} host{'s' * (hosts != 1)}; a run used {used}",
+                f"{_machine(environment)}; {hosts} host{'s' * (hosts != 1)}; a run used {where}",
             )
         )
         found.append((f"Software{which}", _software(environment)))

@@ -33,7 +33,7 @@ def render(report: Report, runs: Sequence[Run]) -> str:
         metrics=metrics,
         columns={(c.dataset, c.metric): c for c in report.tables[0].columns},
         place=_place,
-        spark=_spark if len(runs) <= run_pages.DRAWN_RUNS else lambda run, metric: "",
+        spark=_spark if len(runs) <= run_pages.DRAWN_RUNS else None,
         run_data=run_pages.data([run for _, _, found in samples for run in found]),
         sheets=_sheets(report),
         style=_asset("report.css"),

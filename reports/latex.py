@@ -66,6 +66,8 @@ _CHARACTERS = {
 
 def escape(text: str) -> str:
     """Any text as literal text on one line, for every LaTeX engine."""
+    if text.isascii() and text.isalnum():  # as thousands of keys and seeds are
+        return text
     literal = "".join(map(_escape, unicodedata.normalize("NFC", " ".join(text.split()))))
     return literal.replace("--", "-{}-").replace("--", "-{}-")  # no dash made of hyphens
 

@@ -119,9 +119,9 @@ def draw_points(
     points: list[tuple[float, float]] = []
     number = report.tables[0].columns.index(column)
 
-    def draw(rows: Sequence[Row], **style: Any) -> None:
+    def draw(rows: Sequence[Row], width: float, **style: Any) -> None:
         known = [
-            (*span, cell.value, spread(cell, column) or math.nan)
+            (*span, cell.value, spread(cell, column) or 0.0)
             for row in rows
             if (span := place(row)) is not None
             if (cell := row.cells[number]).value is not None
@@ -130,16 +130,20 @@ def draw_points(
             return
         low, x, high, y, half = np.array(known).T
         y, half = column.scale * y, column.scale * half
-        across = None if np.array_equal(low, high) else [x - low, high - x]
-        shape = style | {"linestyle": "none"}
-        axes.errorbar(x, y, yerr=half, xerr=across, capsize=3, **shape)
+        axes.plot(x, y, **style | {"linestyle": "none"})
         points.extend(zip(x.tolist(), y.tolist(), strict=True))
+        upright = np.array([[x, y - half], [x, y + half]])[..., half > 0]
+        across = np.array([[low, y], [high, y]])[..., high > low]
+        bars = [*upright.transpose(2, 0, 1), *across.transpose(2, 0, 1)]
+        shape = {"colors": style["color"], "linewidths": width, "zorder": style["zorder"] - 0.5}
+        axes.add_collection(LineCollection(bars, **shape))
 
     own, others = looks(report, column)
     for row, style, label in own:
-        draw([row], label=label, markersize=7, elinewidth=1.2, **style)
-    grey = {"color": GREY, "marker": ".", "markersize": 3, "elinewidth": 0.6, "zorder": 1}
-    draw(others, label=f"{len(others)} others", **grey)
+        draw([row], 1.2, label=label, markersize=7, **style)
+    grey = {"color": GREY, "marker": ".", "markersize": 3, "zorder": 1}
+    draw(others, 0.6, label=f"{len(others)} others", **grey)
+    axes.autoscale_view()
     return points
 
 
@@ -161,12 +165,20 @@ def drawn(canvas: Canvas, kinds: Collection[str]) -> dict[str, bytes]:
 def _leave_out_layout() -> None:
     """Have fonts in PDF without what they know of layout, since all text is laid out already.
 
-    Reading these tables is most of the time that a file's fonts take; matplotlib has no option
-    for it, and fontTools none but this one.
+    Reading these tables is most of the time that a file's fonts take; matplotlib, which calls
+    `load_font` for each of them, has no option for it.
     """
-    from fontTools.subset import Options
+    from fontTools import subset
 
-    Options._drop_tables_default = [*Options._drop_tables_default, "GDEF", "GPOS", "GSUB", "kern"]
+    load: Callable[..., Any] = subset.load_font
+
+    def load_bare(*given: Any, **more: Any) -> Any:
+        font = load(*given, **more)
+        for tag in {"GDEF", "GPOS", "GSUB", "kern"} & {*font.keys()}:
+            del font[tag]
+        return font
+
+    subset.load_font = load_bare
 
 
 def plain_ticks(axes: Axes) -> None:

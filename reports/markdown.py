@@ -16,6 +16,8 @@ _LIST = re.compile(r"^(\d*)([-+.)])(?=\s|$)")
 
 def escape(text: str) -> str:
     """Any text as literal text on one line, also inside a table's cell."""
+    if text.isalnum():  # as thousands of keys and seeds are
+        return text
     text = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
     # At the start of a line these would begin a list.
     return _LIST.sub(r"\1\\\2", text)

@@ -24,19 +24,27 @@ Facts = list[tuple[str, str]]
 
 
 def data(runs: Sequence[Run]) -> dict[str, Any]:
-    """`runs` in the order given, with what they share in `shared` by its place there."""
+    """`runs` in the order given, with what they share in `shared` by its place there.
+
+    What is a run's alone are its `facts`, whose labels are in `labels` at the run's place there.
+    """
     shared = _Shared()
     most = _points(runs) if len(runs) <= DRAWN_RUNS else 0
     pages = [_page(run, shared, most) for run in runs]
-    return {"runs": pages, "shared": list(shared.sections)}
+    return {"runs": pages, "shared": list(shared.sections), "labels": list(shared.labels)}
 
 
 class _Shared:
-    """Sections that runs share, each title and facts, by their place."""
+    """What runs share, by its place: sections, each title and facts, and labels of facts."""
 
     def __init__(self) -> None:
         self.sections: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self.labels: dict[tuple[str, ...], int] = {}
         self._places: dict[Hashable, int] = {}
+
+    def place_labels(self, facts: Facts) -> int:
+        """Where the labels of facts are."""
+        return self.labels.setdefault(tuple([label for label, _ in facts]), len(self.labels))
 
     def place(
         self, title: str, made_of: Hashable, facts: Callable[[Record], Facts], record: Record
@@ -55,7 +63,7 @@ def _points(runs: Sequence[Run]) -> int:
 
 
 def _page(run: Run, shared: _Shared, most: int) -> dict[str, Any]:
-    record = run.record
+    record, facts = run.record, _facts(run)
     page: dict[str, Any] = {
         "key": run.key,
         "entry": run.entry,
@@ -63,7 +71,8 @@ def _page(run: Run, shared: _Shared, most: int) -> dict[str, Any]:
         "seed": run.seed,
         "state": run.state,
         "why": _why(run),
-        "facts": _facts(run),
+        "labels": shared.place_labels(facts),
+        "facts": [text for _, text in facts],
         "shared": _sections(record, shared) if record else [],
     }
     if run.earlier:

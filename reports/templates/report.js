@@ -116,7 +116,8 @@ function draw(run) {
   page.replaceChildren(links, head, state);
   if (run.why) page.append(make("p", run.why, { class: "why" }));
   if (run.curve) page.append(curves(run.curve));
-  if (run.facts.length) page.append(section("Result and cost", list(run.facts)));
+  const facts = data.labels[run.labels].map((label, i) => [label, run.facts[i]]);
+  if (facts.length) page.append(section("Result and cost", list(facts)));
   if (run.earlier) page.append(section("Earlier attempts", grid(["Attempt", "Ended", "Cause", "Time", "Log"], run.earlier)));
   for (const place of run.shared) page.append(section(data.shared[place][0], list(data.shared[place][1])));
   return head;

@@ -7,8 +7,12 @@ from reports import run_pages
 from reports.table import Attempt
 
 
+def own(page, data):
+    return dict(zip(data["labels"][page["labels"]], page["facts"], strict=True))
+
+
 def facts(page, data):
-    found = dict(page["facts"])
+    found = own(page, data)
     for place in page["shared"]:
         found |= dict(data["shared"][place][1])
     return found
@@ -35,9 +39,10 @@ def test_failures_and_earlier_attempts_are_told(make):
     record = make.record("a", "digits", 0, failure=failure, cost=None, attempt=2)
     earlier = [Attempt(number=1, end="interrupted", cause="ended", log="runs/x.1/log.txt")]
     run = make.run("a", "digits", 0, None, state="failed", record=record, earlier=earlier)
-    (page,) = run_pages.data([run])["runs"]
+    data = run_pages.data([run])
+    (page,) = data["runs"]
     assert page["why"] == "code: ValueError: no"
-    assert dict(page["facts"])["Log"] == "runs/x.2/log.txt"
+    assert own(page, data)["Log"] == "runs/x.2/log.txt"
     assert page["earlier"] == [["1", "interrupted", "ended", "–", "runs/x.1/log.txt"]]
 
 
@@ -51,6 +56,7 @@ def test_what_runs_share_is_kept_once(make):
     runs = [make.run("a", "digits", seed, 0.9) for seed in range(50)]
     data = run_pages.data(runs)
     assert len(data["shared"]) == 4
+    assert len(data["labels"]) == 1
     assert {tuple(page["shared"]) for page in data["runs"]} == {(0, 1, 2, 3)}
 
 
