@@ -8,6 +8,7 @@ import pytest
 
 from reports import drawing, html
 from reports.build import build
+from reports.table import Attempt
 from reports.write import write
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -173,6 +174,24 @@ def test_axe_finds_nothing_serious(visit, scheme: str) -> None:
     first_run(page).click()
     page.locator("#page summary").click()
     assert serious() == []
+
+
+def test_two_marks_of_one_cell_stand_side_by_side(visit, make, tmp_path) -> None:
+    request, runs = make.study({"a": [0.9, 0.8]})
+    interrupted = Attempt(number=1, end="interrupted", cause="ended", log="runs/x.1/log.txt")
+    runs = [runs[0].model_copy(update={"earlier": [interrupted]}), *runs[1:]]
+    write(build(request, runs), runs, tmp_path, formats=["html"])
+    page = visit(url=(tmp_path / "report.html").as_uri())
+    cells = page.evaluate(
+        """() => [...document.querySelectorAll("td")]
+          .map((cell) => [...cell.querySelectorAll("sup a")].map((a) => a.getBoundingClientRect()))
+          .filter((marks) => marks.length > 1)
+          .map((marks) => marks.map(({left, right, top}) => [left, right, top]))"""
+    )
+    assert len(cells) == 1
+    for (_, end, top), (begin, _, other_top) in cells:
+        assert end < begin
+        assert top == other_top
 
 
 def test_a_page_of_500_runs_opens_a_run_at_once(visit, make, tmp_path) -> None:
