@@ -1,7 +1,7 @@
 """Build a report from a request and its runs: pure, no I/O, no torch."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reports import (
     across,
@@ -21,7 +21,7 @@ from reports import (
     scaling,
     search,
 )
-from reports.table import Report, Request, Run, State
+from reports.table import Report, Request, Run, Sketch, State, sketch
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
@@ -30,17 +30,22 @@ def build(
     request: Request,
     runs: Sequence[Run],
     predictions: Mapping[str, examples.Predictions] | None = None,
+    drawable: Callable[[Sketch], None] = lambda found: None,
 ) -> Report:
     """The report on these runs. The main table depends on metrics and parameter counts alone.
 
     `predictions` are the per-example results by key that could be read; None if nobody tried.
+    `drawable` is called as soon as it is known what is to be drawn, before the rest is worked out.
     """
     collected = samples.collect(request, runs)
-    compared = examples.compare(request, collected, predictions or {})
     rankings = ranking.rank(request, collected)
-    counts = Counter(run.state for run in runs)
     everywhere = across.table(request, collected)
     main = results.table(request, collected, rankings)
+    figures = captions.captions(request, collected, everywhere)
+    searches = search.lines(request)
+    drawable(sketch([main, *([everywhere] if everywhere else [])], searches, figures))
+    compared = examples.compare(request, collected, predictions or {})
+    counts = Counter(run.state for run in runs)
     tables = [
         main,
         against.table(request, main),
@@ -69,8 +74,8 @@ def build(
         comparisons=rankings.comparisons,
         examples=compared,
         lost=attempts.lost(request, runs),
-        searches=search.lines(request),
-        figures=captions.captions(request, collected, everywhere),
+        searches=searches,
+        figures=figures,
         facts=facts.facts(request, runs),
         sheets=request.sheets,
     )

@@ -12,16 +12,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, Self
+from typing import Self
 
 from bench.process import how_it_ended
 from reports import forks, series
-from reports.table import Figure, Report, Run, Table
+from reports.table import Figure, Run, Sketch
 
 #: A figure's files: name and content.
 Files = list[tuple[str, bytes]]
 #: All that drawing it takes.
-Sketch = tuple[Report, Figure, series.Series]
+Task = tuple[Sketch, Figure, series.Series]
 
 
 class Studio:
@@ -45,11 +45,11 @@ class Studio:
         self._process.kill()
         self._process.join()
 
-    def draw(self, sketches: Sequence[Sketch]) -> Iterator[tuple[str, bytes]]:
+    def draw(self, tasks: Sequence[Task]) -> Iterator[tuple[str, bytes]]:
         """The files of all figures; drawing goes on at once, whenever they are asked for."""
         with self._working():
-            self._line.send(sketches)
-        return self._drawn(len(sketches))
+            self._line.send(tasks)
+        return self._drawn(len(tasks))
 
     def _drawn(self, figures: int) -> Iterator[tuple[str, bytes]]:
         for _ in range(figures):
@@ -75,38 +75,20 @@ def open_studio(kinds: Collection[str]) -> AbstractContextManager[Studio | None]
 
 
 def files(
-    report: Report, runs: Sequence[Run], kinds: Collection[str], studio: Studio | None = None
+    sketch: Sketch, runs: Sequence[Run], kinds: Collection[str], studio: Studio | None = None
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each figure's files; other processes may begin to draw at once."""
-    essence = _essence(report)
-    sketches = [(essence, figure, series.of(report, runs, figure)) for figure in report.figures]
+    tasks = [(sketch, figure, series.of(sketch, runs, figure)) for figure in sketch.figures]
     if studio:
-        return studio.draw(sketches)
-    return (file for found in forks.each(partial(_draw, kinds), sketches) for file in found)
+        return studio.draw(tasks)
+    return (file for found in forks.each(partial(_draw, kinds), tasks) for file in found)
 
 
-def _essence(report: Report) -> Report:
-    """The report without what is large and not drawn."""
-
-    def bare(table: Table) -> Table:
-        rows = [
-            row.model_copy(
-                update={"cells": [cell.model_copy(update={"runs": []}) for cell in row.cells]}
-            )
-            for row in table.rows
-        ]
-        return table.model_copy(update={"rows": rows})
-
-    drawn = [bare(table) for table in report.tables if table.id in ("results", "across")]
-    large: dict[str, Any] = {"comparisons": [], "examples": [], "sheets": {}}
-    return report.model_copy(update={"tables": drawn, **large})
-
-
-def _draw(kinds: Collection[str], sketch: Sketch) -> Files:
+def _draw(kinds: Collection[str], task: Task) -> Files:
     from reports import figures  # and matplotlib, which only the process that draws has to wait for
 
-    report, figure, found = sketch
-    drawn = figures.draw(report, figure, found, kinds)
+    sketch, figure, found = task
+    drawn = figures.draw(sketch, figure, found, kinds)
     return [(f"{figure.name}.{kind}", content) for kind, content in drawn.items()]
 
 

@@ -29,44 +29,44 @@ from reports.looks import (
     measured,
 )
 from reports.series import Floats, Series, column_of
-from reports.table import Column, Figure, Report, Row
+from reports.table import Column, Figure, Row, Sketch
 from reports.text import shorten, spread
 
 
 def draw(
-    report: Report, figure: Figure, series: Series, kinds: Collection[str]
+    sketch: Sketch, figure: Figure, series: Series, kinds: Collection[str]
 ) -> dict[str, bytes]:
     """A figure as a file of each kind."""
-    column = column_of(report, figure)
+    column = column_of(sketch, figure)
     with rc_context(STYLE), warnings.catch_warnings():
         # A glyph that the font lacks is drawn as a box: in a label that is enough.
         warnings.filterwarnings("ignore", "Glyph")
         canvas = Canvas()
         axes = canvas.add_subplot()
         if figure.kind == "curves":
-            _curves(axes, report, series, column)
+            _curves(axes, sketch, series, column)
         elif figure.kind == "size":
-            _size(axes, report, column)
+            _size(axes, sketch, column)
         elif figure.kind == "growth":
-            _growth(axes, report, column, figure)
+            _growth(axes, sketch, column, figure)
         elif figure.kind == "profile":
-            _profile(axes, report, series, column)
+            _profile(axes, sketch, series, column)
         elif figure.kind == "throughput":
-            speed_figures.against_throughput(axes, report, column, figure.speeds)
+            speed_figures.against_throughput(axes, sketch, column, figure.speeds)
             axes.set_xlabel(figure.x)
             axes.set_ylabel(f"test {_label(column)}")
             legend(axes)
         elif figure.kind in {"best", "expected", "front"}:
-            search_figures.draw(axes, figure, report, column)
+            search_figures.draw(axes, figure, sketch, column)
             legend(axes)
         else:
-            _ranks(canvas, axes, report)
+            _ranks(canvas, axes, sketch)
         return drawn(canvas, kinds)
 
 
-def _parameters(report: Report) -> int:
+def _parameters(sketch: Sketch) -> int:
     """Where the main table has its parameter counts."""
-    return [column.id for column in report.tables[0].columns].index("parameters")
+    return [column.id for column in sketch.tables[0].columns].index("parameters")
 
 
 def get_ready(kinds: Collection[str]) -> None:
@@ -79,9 +79,9 @@ def get_ready(kinds: Collection[str]) -> None:
         drawn(canvas, kinds)
 
 
-def _curves(axes: Axes, report: Report, series: Series, column: Column) -> None:
+def _curves(axes: Axes, sketch: Sketch, series: Series, column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
-    own, others = looks(report, column)
+    own, others = looks(sketch, column)
     bands: list[Floats] = []
 
     def found(row: Row) -> tuple[list[int], Floats]:
@@ -132,24 +132,24 @@ def _leave_out_start(axes: Axes, bands: Sequence[Floats]) -> None:
         axes.set_ylim(low - margin, high + margin)
 
 
-def _size(axes: Axes, report: Report, column: Column) -> None:
+def _size(axes: Axes, sketch: Sketch, column: Column) -> None:
     """The test metric against the parameter count, with intervals."""
-    sizes = _parameters(report)
+    sizes = _parameters(sketch)
 
     def place(row: Row) -> Span | None:
         size = row.cells[sizes].value
         return None if size is None else (size, size, size)
 
-    _front(axes, draw_points(axes, report, column, place), column)
-    _size_axis(axes, [row.cells[sizes].value for row in measured(report)])
+    _front(axes, draw_points(axes, sketch, column, place), column)
+    _size_axis(axes, [row.cells[sizes].value for row in measured(sketch)])
     axes.set_ylabel(f"test {_label(column)}")
     legend(axes)
 
 
-def _growth(axes: Axes, report: Report, column: Column, figure: Figure) -> None:
+def _growth(axes: Axes, sketch: Sketch, column: Column, figure: Figure) -> None:
     """The test metric of each family over depth or size."""
-    place = report.tables[0].columns.index(column)
-    cells = {row.label: row.cells[place] for row in measured(report)}
+    place = sketch.tables[0].columns.index(column)
+    cells = {row.label: row.cells[place] for row in measured(sketch)}
     for number, (family, points) in enumerate(figure.lines.items()):
         found = [(x, cells[label]) for label, x in points.items()]
         known = [(x, cell, cell.value) for x, cell in found if cell.value is not None]
@@ -208,7 +208,7 @@ def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
     axes.set_xlabel("parameters")
 
 
-def _profile(axes: Axes, report: Report, series: Series, column: Column) -> None:
+def _profile(axes: Axes, sketch: Sketch, series: Series, column: Column) -> None:
     """Share of an entry's runs that are at least as good as a value, for every value."""
 
     def corners(row: Row) -> Floats:
@@ -219,7 +219,7 @@ def _profile(axes: Axes, report: Report, series: Series, column: Column) -> None
             share = 1 - share
         return np.column_stack([np.repeat(values, 2), np.repeat(share, 2)[1:-1]])
 
-    own, others = looks(report, column)
+    own, others = looks(sketch, column)
     for place, (row, style, label) in enumerate(own):
         x, y = corners(row).T
         every = (place % 4, max(1, len(x) // 8 * 2))
@@ -231,9 +231,9 @@ def _profile(axes: Axes, report: Report, series: Series, column: Column) -> None
     legend(axes)
 
 
-def _ranks(canvas: Canvas, axes: Axes, report: Report) -> None:
+def _ranks(canvas: Canvas, axes: Axes, sketch: Sketch) -> None:
     """Demšar's diagram: mean ranks on a line, bars join what the test can't tell apart."""
-    table = next(table for table in report.tables if table.id == "across")
+    table = next(table for table in sketch.tables if table.id == "across")
     ranks = sorted(
         (cell.value, row.label) for row in table.rows if (cell := row.cells[1]).value is not None
     )

@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from reports.captions import FEW
 from reports.ink import INK, PAPER
-from reports.table import Column, Report, Row
+from reports.table import Column, Row, Sketch
 from reports.text import shorten, spread
 
 # Okabe and Ito's palette without yellow, which is too pale for a line.
@@ -73,17 +73,17 @@ def look(number: int) -> dict[str, Any]:
     }
 
 
-def measured(report: Report) -> list[Row]:
+def measured(sketch: Sketch) -> list[Row]:
     """The rows of our own runs."""
-    return [row for row in report.tables[0].rows if row.source == "measured"]
+    return [row for row in sketch.tables[0].rows if row.source == "measured"]
 
 
 def looks(
-    report: Report, column: Column
+    sketch: Sketch, column: Column
 ) -> tuple[list[tuple[Row, dict[str, Any], str]], list[Row]]:
     """The best few measured rows, or all, with look and label of their own; the others."""
-    rows = measured(report)
-    place = report.tables[0].columns.index(column)
+    rows = measured(sketch)
+    place = sketch.tables[0].columns.index(column)
     sign = -1 if column.higher_is_better else 1
 
     def rank(row: Row) -> float:
@@ -110,14 +110,14 @@ def draw_others(axes: Axes, lines: Sequence[np.ndarray]) -> None:
 
 
 def draw_points(
-    axes: Axes, report: Report, column: Column, place: Callable[[Row], Span | None]
+    axes: Axes, sketch: Sketch, column: Column, place: Callable[[Row], Span | None]
 ) -> list[tuple[float, float]]:
     """Each row's value, with its interval, at its place, which may be a span; returns the points.
 
     The others are grey, with one label.
     """
     points: list[tuple[float, float]] = []
-    number = report.tables[0].columns.index(column)
+    number = sketch.tables[0].columns.index(column)
 
     def draw(rows: Sequence[Row], width: float, **style: Any) -> None:
         known = [
@@ -138,7 +138,7 @@ def draw_points(
         shape = {"colors": style["color"], "linewidths": width, "zorder": style["zorder"] - 0.5}
         axes.add_collection(LineCollection(bars, **shape))
 
-    own, others = looks(report, column)
+    own, others = looks(sketch, column)
     for row, style, label in own:
         draw([row], 1.2, label=label, markersize=7, **style)
     grey = {"color": GREY, "marker": ".", "markersize": 3, "zorder": 1}

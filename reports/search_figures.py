@@ -6,14 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from reports.looks import COLOURS, LINES, MARKERS, plain_ticks
-from reports.table import Column, Figure, Report, SearchLines
+from reports.table import Column, Figure, SearchLines, Sketch
 from reports.text import shorten
 
 
-def draw(axes: Axes, figure: Figure, report: Report, column: Column) -> None:
+def draw(axes: Axes, figure: Figure, sketch: Sketch, column: Column) -> None:
     """One of the three kinds, for the searches on the figure's data set."""
-    entries = [row.label for row in report.tables[0].rows if row.source == "measured"]
-    for search in report.searches:
+    entries = [row.label for row in sketch.tables[0].rows if row.source == "measured"]
+    for search in sketch.searches:
         if search.dataset == figure.dataset:
             place = entries.index(search.entry)
             if figure.kind == "front":
@@ -24,7 +24,7 @@ def draw(axes: Axes, figure: Figure, report: Report, column: Column) -> None:
     unit = f" [{column.unit}]" if column.unit else ""
     axes.set_ylabel(f"validation {metric}{unit}")
     if figure.kind == "front":
-        axes.set_xlabel({"parameters": "parameters"}.get(_cost(report), "training µs an example"))
+        axes.set_xlabel({"parameters": "parameters"}.get(_cost(sketch), "training µs an example"))
         axes.set_xscale("log")
         plain_ticks(axes)
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
@@ -69,5 +69,5 @@ def _points(axes: Axes, search: SearchLines, place: int, column: Column) -> None
         axes.step(x, scores, where="post", color=colour, linewidth=1.2, label=label)
 
 
-def _cost(report: Report) -> str:
-    return next((search.cost for search in report.searches if search.cost), "")
+def _cost(sketch: Sketch) -> str:
+    return next((search.cost for search in sketch.searches if search.cost), "")

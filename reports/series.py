@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.record import Curve
-from reports.table import Column, Figure, Report, Run
+from reports.table import Column, Figure, Run, Sketch
 from reports.text import thinned
 
 CURVE_POINTS = 100  # of a line; more would only make the files large
@@ -27,9 +27,9 @@ class Series:
     scores: dict[str, Floats] = field(default_factory=dict)
 
 
-def of(report: Report, runs: Sequence[Run], figure: Figure) -> Series:
+def of(sketch: Sketch, runs: Sequence[Run], figure: Figure) -> Series:
     """What a figure needs."""
-    column = column_of(report, figure)
+    column = column_of(sketch, figure)
     if figure.kind == "curves":
         return Series(curves=_curves(runs, column))
     if figure.kind == "profile":
@@ -37,9 +37,9 @@ def of(report: Report, runs: Sequence[Run], figure: Figure) -> Series:
     return Series()
 
 
-def column_of(report: Report, figure: Figure) -> Column:
+def column_of(sketch: Sketch, figure: Figure) -> Column:
     """The column of the main table that a figure is about."""
-    table = report.tables[0]
+    table = sketch.tables[0]
     primary = {column.dataset: column for column in reversed(table.columns)}
     return primary[figure.dataset] if figure.dataset else table.columns[0]
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from bench.measure.record import Session
 from reports import looks, scaling, timing
 from reports.ink import INK
-from reports.table import Column, Report
+from reports.table import Column, Sketch
 from reports.text import shorten, slug
 
 
@@ -25,10 +25,10 @@ def front(points: Collection[tuple[float, float]], sign: int = 1) -> list[tuple[
 
 
 def against_throughput(
-    axes: Axes, report: Report, column: Column, speeds: dict[str, looks.Span]
+    axes: Axes, sketch: Sketch, column: Column, speeds: dict[str, looks.Span]
 ) -> None:
     """The test metric against throughput, the Pareto front marked."""
-    points = looks.draw_points(axes, report, column, lambda row: speeds.get(row.label))
+    points = looks.draw_points(axes, sketch, column, lambda row: speeds.get(row.label))
     best = front(points, 1 if column.higher_is_better else -1)
     if best:
         x, y = zip(*best, strict=True)

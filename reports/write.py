@@ -4,13 +4,10 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from reports import tidy
 from reports.table import Report, Run
-
-if TYPE_CHECKING:
-    from reports.drawing import Studio
 
 Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "png", "json"]
 #: The kind of figures that a format needs, or is.
@@ -38,23 +35,23 @@ def write(
     folder: Path,
     formats: Collection[Format] = FORMATS,
     show: Callable[[Report], None] = lambda report: None,
-    studio: "Studio | None" = None,
+    drawn: Iterator[tuple[str, bytes]] | None = None,
 ) -> list[Path]:
     """Write the files of these formats; return their paths.
 
-    The report is shown while other processes may be drawing already, those of a studio that was
-    opened for the `kinds_of_figures` of these formats, or new ones. report.json comes last: where
-    it holds the right `inputs`, the other files that were asked for with it are there too.
+    `drawn` are the figures' files, of the `kinds_of_figures` of these formats; they are drawn here
+    where nobody has begun to. The report is shown while other processes draw. report.json comes
+    last: where it holds the right `inputs`, the others that were asked for with it are there too.
     """
-    drawn: Iterator[tuple[str, bytes]] = iter(())
-    if report.figures and (kinds := kinds_of_figures(formats)):
+    kinds = kinds_of_figures(formats)
+    if drawn is None and kinds and report.figures:
         from reports import drawing
 
-        drawn = drawing.files(report, runs, kinds, studio)
+        drawn = drawing.files(report.sketch(), runs, kinds)
     show(report)
     rows = tidy.rows(report, runs) if {"csv", "parquet"} & {*formats} else []
     made = {name: _content(name, report, runs, rows) for name in _documents(formats)}
-    drawings = dict(drawn)
+    drawings = dict(drawn or ())
     for path, figure in drawings.items():
         _place(folder / "figures" / path, figure)
     if isinstance(page := made.get("html"), str):

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from math import comb
 from pathlib import Path
@@ -23,9 +23,10 @@ from reports.table import (
     Report,
     Request,
     Run,
+    Sketch,
     State,
 )
-from reports.write import FORMATS, Format, paths, write
+from reports.write import FORMATS, Format, kinds_of_figures, paths, write
 
 if TYPE_CHECKING:
     from bench import store as stores
@@ -77,8 +78,18 @@ def make(
             return found
     from reports.build import build
 
-    report = build(request, runs, _predictions(plan))
-    write(report, runs, target, wanted, show, studio)
+    kinds = kinds_of_figures(wanted)
+    drawn: Iterator[tuple[str, bytes]] = iter(())
+
+    def draw(found: Sketch) -> None:
+        nonlocal drawn
+        if kinds and found.figures:
+            from reports import drawing
+
+            drawn = drawing.files(found, runs, kinds, studio)
+
+    report = build(request, runs, _predictions(plan), draw)
+    write(report, runs, target, wanted, show, drawn)
     _write_chosen(plan, target)
     return report
 

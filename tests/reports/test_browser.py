@@ -197,7 +197,9 @@ def test_two_marks_of_one_cell_stand_side_by_side(visit, make, tmp_path) -> None
 def test_a_page_of_500_runs_opens_a_run_at_once(visit, make, tmp_path) -> None:
     request, runs = make.study(make.scores({f"entry {i}": 0.9 for i in range(50)}, 10))
     report = build(request, runs)
-    drawings = {name[:-4]: b.decode() for name, b in drawing.files(report, runs, kinds=["svg"])}
+    drawings = {
+        name[:-4]: b.decode() for name, b in drawing.files(report.sketch(), runs, kinds=["svg"])
+    }
     (tmp_path / "large.html").write_text(
         html.illustrate(html.render(report, runs), report, drawings), encoding="utf-8"
     )
