@@ -43,7 +43,7 @@ def build(
     main = results.table(request, collected, rankings)
     figures = captions.captions(request, collected, everywhere)
     searches = search.lines(request)
-    drawable(sketch([main, *([everywhere] if everywhere else [])], searches, figures))
+    drawable(sketch([table for table in (main, everywhere) if table], searches, figures))
     compared = examples.compare(request, collected, predictions or {})
     counts = Counter(run.state for run in runs)
     tables = [

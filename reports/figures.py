@@ -28,7 +28,8 @@ from reports.looks import (
     looks,
     measured,
 )
-from reports.series import Floats, Series, column_of
+from reports.series import Series, column_of
+from reports.statistics import Floats
 from reports.table import Column, Figure, Row, Sketch
 from reports.text import shorten, spread
 

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from bench.record import Curve
+from reports.statistics import Floats
 from reports.table import Column, Figure, Run, Sketch
 from reports.text import thinned
 
 CURVE_POINTS = 100  # of a line; more would only make the files large
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def _options(
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code; a user's mistake is one line."""
-    # Commands are short, and make little garbage.
+    # What takes long is done by other processes; a command makes little garbage of its own.
     gc.set_threshold(500_000, 50, 1000)
     try:
         given = sys.argv[1:] if arguments is None else arguments

@@ -136,7 +136,8 @@ def _nothing_to_collect() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()
+        if not gc.get_freeze_count():  # once, since what is garbage by then is kept, too
+            gc.freeze()
         gc.enable()
 
 
