@@ -1,5 +1,6 @@
 """What every room's tests share."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -13,6 +14,11 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("bench")
+
+
+def pytest_sessionfinish() -> None:
+    """Let go of what planning froze, which triton's bindings would call a leak."""
+    gc.unfreeze()
 
 
 @pytest.fixture
