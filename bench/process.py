@@ -32,6 +32,11 @@ def send_output(path: str | Path) -> None:
     os.close(descriptor)
 
 
+def discard_output() -> None:
+    """Have whatever is printed from now on go nowhere: its reader has what it wanted."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def leave() -> NoReturn:
     """End this process, successfully and at once, with all that is in its memory.
 

@@ -21,7 +21,8 @@ from reports import (
     scaling,
     search,
 )
-from reports.table import Report, Request, Run, Sketch, State, sketch
+from reports.sketch import Sketch
+from reports.table import Report, Request, Run, State
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
@@ -30,7 +31,7 @@ def build(
     request: Request,
     runs: Sequence[Run],
     predictions: Mapping[str, examples.Predictions] | None = None,
-    drawable: Callable[[Sketch], None] = lambda found: None,
+    drawable: Callable[[Sketch], None] | None = None,
 ) -> Report:
     """The report on these runs. The main table depends on metrics and parameter counts alone.
 
@@ -43,7 +44,9 @@ def build(
     main = results.table(request, collected, rankings)
     figures = captions.captions(request, collected, everywhere)
     searches = search.lines(request)
-    drawable(sketch([table for table in (main, everywhere) if table], searches, figures))
+    if drawable:
+        found = (table for table in (main, everywhere) if table)
+        drawable(Sketch.of(found, searches, figures))
     compared = examples.compare(request, collected, predictions or {})
     counts = Counter(run.state for run in runs)
     tables = [

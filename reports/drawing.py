@@ -16,7 +16,8 @@ from typing import Self
 
 from bench.process import how_it_ended
 from reports import forks, series
-from reports.table import Figure, Run, Sketch
+from reports.sketch import Sketch
+from reports.table import Figure, Run
 
 #: A figure's files: name and content.
 Files = list[tuple[str, bytes]]

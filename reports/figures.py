@@ -29,8 +29,9 @@ from reports.looks import (
     measured,
 )
 from reports.series import Series, column_of
+from reports.sketch import Sketch
 from reports.statistics import Floats
-from reports.table import Column, Figure, Row, Sketch
+from reports.table import Column, Figure, Row
 from reports.text import shorten, spread
 
 
@@ -65,11 +66,6 @@ def draw(
         return drawn(canvas, kinds)
 
 
-def _parameters(sketch: Sketch) -> int:
-    """Where the main table has its parameter counts."""
-    return [column.id for column in sketch.tables[0].columns].index("parameters")
-
-
 def get_ready(kinds: Collection[str]) -> None:
     """Load what every figure needs, fonts above all, by drawing one for nobody."""
     with rc_context(STYLE):
@@ -78,6 +74,11 @@ def get_ready(kinds: Collection[str]) -> None:
         axes.errorbar([0, 1], [0, 1], yerr=[1, 1], label="a")
         legend(axes)
         drawn(canvas, kinds)
+
+
+def _parameters(sketch: Sketch) -> int:
+    """Where the main table has its parameter counts."""
+    return [column.id for column in sketch.tables[0].columns].index("parameters")
 
 
 def _curves(axes: Axes, sketch: Sketch, series: Series, column: Column) -> None:

@@ -18,7 +18,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from reports.captions import FEW
 from reports.ink import INK, PAPER
-from reports.table import Column, Row, Sketch
+from reports.sketch import Sketch
+from reports.table import Column, Row
 from reports.text import shorten, spread
 
 # Okabe and Ito's palette without yellow, which is too pale for a line.

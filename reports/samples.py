@@ -14,7 +14,7 @@ class Sample:
 
     runs: list[Run] = field(default_factory=list)
     done: dict[int, Record] = field(default_factory=dict)
-    _values: dict[str, dict[int, float]] = field(default_factory=dict)
+    _values: dict[str, dict[int, float]] = field(default_factory=dict, init=False, repr=False)
 
     def values(self, metric: str) -> Mapping[int, float]:
         """The metric by seed, where a finished run has a finite one; all runs are known by then."""

@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from reports.looks import COLOURS, LINES, MARKERS, plain_ticks
-from reports.table import Column, Figure, SearchLines, Sketch
+from reports.sketch import Sketch
+from reports.table import Column, Figure, SearchLines
 from reports.text import shorten
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.record import Curve
+from reports.sketch import Sketch
 from reports.statistics import Floats
-from reports.table import Column, Figure, Run, Sketch
+from reports.table import Column, Figure, Run
 from reports.text import thinned
 
 CURVE_POINTS = 100  # of a line; more would only make the files large

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure as Canvas
 from bench.measure.record import Session
 from reports import looks, scaling, timing
 from reports.ink import INK
-from reports.table import Column, Sketch
+from reports.sketch import Sketch
+from reports.table import Column
 from reports.text import shorten, slug
 
 

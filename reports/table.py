@@ -4,7 +4,6 @@ Types only. Importing this module costs pydantic and nothing else, so that a fin
 be read and printed without pandas, scipy or matplotlib.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -361,14 +360,6 @@ class SearchLines(_Frozen):
     front: Annotated[list[tuple[float, float]], Field(description="cost and score")] = []
 
 
-class Sketch(_Frozen):
-    """What a report's figures are drawn from, small enough to be sent to who draws."""
-
-    tables: Annotated[list[Table], Field(description="results and across; cells without runs")]
-    searches: list[SearchLines]
-    figures: list[Figure]
-
-
 class Report(_Frozen):
     """All that the renderers need; report.json is exactly this."""
 
@@ -392,29 +383,7 @@ class Report(_Frozen):
     facts: list[Fact] = []
     sheets: dict[str, Examples] = {}
 
-    def sketch(self) -> Sketch:
-        """What its figures are drawn from."""
-        return sketch(self.tables, self.searches, self.figures)
-
     @property
     def complete(self) -> bool:
         """Whether every planned run is done."""
         return all(state == "done" for state, count in self.runs.items() if count)
-
-
-def sketch(
-    tables: Sequence[Table], searches: Sequence[SearchLines], figures: Sequence[Figure]
-) -> Sketch:
-    """What figures are drawn from, of a report that may not be finished yet."""
-
-    def bare(table: Table) -> Table:
-        rows = [
-            row.model_copy(
-                update={"cells": [cell.model_copy(update={"runs": []}) for cell in row.cells]}
-            )
-            for row in table.rows
-        ]
-        return table.model_copy(update={"rows": rows})
-
-    drawn = [bare(table) for table in tables if table.id in ("results", "across")]
-    return Sketch(tables=drawn, searches=list(searches), figures=list(figures))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from reports import tidy
+from reports import sketch, tidy
 from reports.table import Report, Run
 
 Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "png", "json"]
@@ -44,10 +44,10 @@ def write(
     last: where it holds the right `inputs`, the others that were asked for with it are there too.
     """
     kinds = kinds_of_figures(formats)
-    if drawn is None and kinds and report.figures:
+    if drawn is None and kinds:
         from reports import drawing
 
-        drawn = drawing.files(report.sketch(), runs, kinds)
+        drawn = drawing.files(sketch.of(report), runs, kinds)
     show(report)
     rows = tidy.rows(report, runs) if {"csv", "parquet"} & {*formats} else []
     made = {name: _content(name, report, runs, rows) for name in _documents(formats)}

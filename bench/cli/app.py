@@ -1,7 +1,6 @@
 """The typer application, and how errors become one line and an exit code."""
 
 import gc
-import os
 import sys
 from typing import Annotated
 
@@ -92,8 +91,9 @@ def run(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("stopped", 130)
     except BrokenPipeError:
-        # `bench list | head`: the reader has what it wanted.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from bench.process import discard_output
+
+        discard_output()  # of `bench list | head`
         return 0
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""

@@ -1,9 +1,8 @@
-"""What commands print to, unless they run things."""
-
-import os
-import sys
+"""What commands print to; `bench run` keeps rich's own, which ends where nobody reads."""
 
 import rich.console
+
+from bench.process import discard_output
 
 
 class Console(rich.console.Console):
@@ -12,4 +11,4 @@ class Console(rich.console.Console):
     def on_broken_pipe(self) -> None:
         """Go on without a word: there may be files to write."""
         self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()

@@ -61,7 +61,6 @@ def report_command(
     changes = [*(settings or []), *([f"--against {against}"] if against else [])]
     target = reporting.folder(study, opened, changes)
     console = Console(highlight=False)
-
     with drawing.open_studio(kinds_of_figures(files)) as studio:  # before there is much to fork
         plan = make_plan(study, opened)
         if plan.runs and all(planned.attempt is None for planned in plan.runs):

@@ -23,7 +23,6 @@ from reports.table import (
     Report,
     Request,
     Run,
-    Sketch,
     State,
 )
 from reports.write import FORMATS, Format, kinds_of_figures, paths, write
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from bench.study import Study
     from data.dataset import DataSet
     from reports.drawing import Studio
+    from reports.sketch import Sketch
 
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
@@ -81,14 +81,13 @@ def make(
     kinds = kinds_of_figures(wanted)
     drawn: Iterator[tuple[str, bytes]] = iter(())
 
-    def draw(found: Sketch) -> None:
+    def draw(found: "Sketch") -> None:
+        from reports import drawing
+
         nonlocal drawn
-        if kinds and found.figures:
-            from reports import drawing
+        drawn = drawing.files(found, runs, kinds, studio)
 
-            drawn = drawing.files(found, runs, kinds, studio)
-
-    report = build(request, runs, _predictions(plan), draw)
+    report = build(request, runs, _predictions(plan), draw if kinds else None)
     write(report, runs, target, wanted, show, drawn)
     _write_chosen(plan, target)
     return report
@@ -271,8 +270,10 @@ def _counted(study: "Study") -> dict[str, Counts]:
 
 def _measured(plan: "Plan", dataset: str) -> list[str]:
     """What the study's probes found of any model on a data set."""
+    if not plan.study.probes:
+        return []
     found: set[str] = set()
-    for planned in plan.runs if plan.study.probes else ():
+    for planned in plan.runs:
         if planned.run.dataset == dataset and planned.attempt and planned.attempt.record:
             found |= planned.attempt.record.metrics.keys()
     names = [metric for probe in plan.study.probes for metric in PROBES[probe].metrics]

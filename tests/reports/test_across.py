@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports import across, drawing
+from reports import across, drawing, sketch
 from reports.build import build
 
 scores = st.lists(
@@ -100,7 +100,7 @@ def test_ranks_are_drawn_from_eight_data_sets_on(make, canvases):
     assert "ranks" not in names
     request, runs = many(make, 8)
     report = build(request, runs)
-    list(drawing.files(report.sketch(), runs, kinds=["svg"]))
+    list(drawing.files(sketch.of(report), runs, kinds=["svg"]))
     profile, ranks = canvases[-2].axes[0], canvases[-1].axes[0]
     assert [text.get_text() for text in ranks.texts] == ["b  1.00", "c  2.00", "a  3.00"]
     # The critical difference of 3 entries on 8 data sets is 1.17: neighbours are joined.

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from reports import drawing, html, latex, markdown, tidy
+from reports import drawing, html, latex, markdown, sketch, tidy
 from reports.build import build
 from reports.table import Report
 from reports.terminal import render
@@ -72,5 +72,5 @@ def test_a_study_before_its_first_run_has_figures_of_none(make):
     request, runs = make.study({"a": [None, None], "b": [None, None]})
     report = build(request, runs)
     assert report.figures == []
-    assert list(drawing.files(report.sketch(), runs, ["svg"])) == []
+    assert list(drawing.files(sketch.of(report), runs, ["svg"])) == []
     assert report.findings[0] == "Provisional: 0 of 4 runs are done; the notes say what is missing."

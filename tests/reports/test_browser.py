@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reports import drawing, html
+from reports import drawing, html, sketch
 from reports.build import build
 from reports.table import Attempt
 from reports.write import write
@@ -198,7 +198,7 @@ def test_a_page_of_500_runs_opens_a_run_at_once(visit, make, tmp_path) -> None:
     request, runs = make.study(make.scores({f"entry {i}": 0.9 for i in range(50)}, 10))
     report = build(request, runs)
     drawings = {
-        name[:-4]: b.decode() for name, b in drawing.files(report.sketch(), runs, kinds=["svg"])
+        name[:-4]: b.decode() for name, b in drawing.files(sketch.of(report), runs, kinds=["svg"])
     }
     (tmp_path / "large.html").write_text(
         html.illustrate(html.render(report, runs), report, drawings), encoding="utf-8"

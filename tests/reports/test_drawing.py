@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from reports import drawing, forks, looks
+from reports import drawing, forks, looks, sketch
 from reports.build import build
 
 ORPHAN = """
@@ -27,9 +27,9 @@ def test_a_studio_draws_the_same_as_this_process(quickstart, alone, monkeypatch)
     kinds = list(looks.METADATA)
     with drawing.open_studio(kinds) as studio:
         assert studio is not None
-        drawn = dict(drawing.files(report.sketch(), runs, kinds, studio))
+        drawn = dict(drawing.files(sketch.of(report), runs, kinds, studio))
     monkeypatch.setattr(forks, "FEW", 99)
-    assert drawn == dict(drawing.files(report.sketch(), runs, kinds))
+    assert drawn == dict(drawing.files(sketch.of(report), runs, kinds))
     assert len(drawn) == 3 * len(report.figures) > 0
 
 
@@ -49,7 +49,7 @@ def test_a_studio_that_is_killed_is_told_of(quickstart, alone, early):
             process.kill()
             process.join()
         with pytest.raises(ChildProcessError, match="draws figures was killed by SIGKILL"):  # noqa: PT012
-            files = drawing.files(report.sketch(), runs, ["svg"], studio)
+            files = drawing.files(sketch.of(report), runs, ["svg"], studio)
             process.kill()
             list(files)
 

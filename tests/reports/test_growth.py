@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports import drawing, growth
+from reports import drawing, growth, sketch
 from reports.build import build
 from reports.table import Entry
 
@@ -54,7 +54,7 @@ def test_the_figure_stands_where_depths_differ(deep, canvases):
         "size-digits",
         "depth-digits",
     ]
-    list(drawing.files(report.sketch(), runs, kinds=["svg"]))
+    list(drawing.files(sketch.of(report), runs, kinds=["svg"]))
     axes = canvases[2].axes[0]
     assert axes.containers[0].get_label() == "gmlp"
     assert axes.containers[0][0].get_xdata().tolist() == [2, 4, 8]

@@ -9,7 +9,7 @@ import pytest
 from markupsafe import escape
 
 from bench.record import Curve, Example, Examples
-from reports import drawing, html, looks
+from reports import drawing, html, looks, sketch
 from reports.build import build
 
 VOID = {"meta", "input", "br", "link", "img"}
@@ -51,7 +51,7 @@ def page(rough, make):
     report = build(request, runs)
     drawings = {
         name.removesuffix(".svg"): content.decode()
-        for name, content in drawing.files(report.sketch(), runs, kinds=["svg"])
+        for name, content in drawing.files(sketch.of(report), runs, kinds=["svg"])
     }
     return html.illustrate(html.render(report, runs), report, drawings)
 
@@ -75,7 +75,7 @@ def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
 def test_figures_take_the_ink_of_the_page_and_leave_its_paper(quickstart):
     request, runs = quickstart(2)
     report = build(request, runs)
-    for _, content in drawing.files(report.sketch(), runs, kinds=["svg"]):
+    for _, content in drawing.files(sketch.of(report), runs, kinds=["svg"]):
         drawn = html.inline(content.decode(), 'a "line"', "x")
         assert looks.INK in content.decode()
         assert looks.PAPER in content.decode()
@@ -119,7 +119,7 @@ def test_a_study_of_500_runs_stays_under_2_mb(make):
     report = build(request, runs)
     drawings = {
         name.removesuffix(".svg"): content.decode()
-        for name, content in drawing.files(report.sketch(), runs, kinds=["svg"])
+        for name, content in drawing.files(sketch.of(report), runs, kinds=["svg"])
     }
     with_curves = html.illustrate(html.render(report, runs), report, drawings)
     assert len(with_curves.encode()) < 2_000_000

@@ -17,7 +17,7 @@ from bench.measure.record import (
     WarmUp,
 )
 from bench.study import load
-from reports import attempts, drawing, markdown, measured, scaling, speed_figures, terminal
+from reports import attempts, drawing, markdown, measured, scaling, sketch, speed_figures, terminal
 from reports.build import build
 from tests.bench.factory import PROVENANCE
 
@@ -233,7 +233,7 @@ def test_a_study_shows_speeds_and_accuracy_against_throughput(make):
     assert {"counts", "speed"} <= {table.id for table in report.tables}
     figure = next(figure for figure in report.figures if figure.kind == "throughput")
     assert figure.speeds["mlp"][1] == pytest.approx(40, rel=0.02)
-    drawn = dict(drawing.files(report.sketch(), runs, ["svg"]))[f"{figure.name}.svg"].decode()
+    drawn = dict(drawing.files(sketch.of(report), runs, ["svg"]))[f"{figure.name}.svg"].decode()
     assert "Pareto front" in drawn
     assert "images/s/core" in drawn
 
@@ -248,7 +248,7 @@ def test_of_many_entries_the_best_are_told_apart_beside_their_speeds_too(make, c
         }
     )
     report = build(request, runs)
-    list(drawing.files(report.sketch(), runs, ["svg"]))
+    list(drawing.files(sketch.of(report), runs, ["svg"]))
     kinds = [figure.kind for figure in report.figures]
     canvas = canvases[kinds.index("throughput")]
     shown = [text.get_text() for text in canvas.legends[0].get_texts()]
