@@ -39,8 +39,15 @@ def each(work: Callable[[Thing], Result], things: Sequence[Thing]) -> Iterator[R
     # A fork inherits what it is started with; only numbers and results are sent.
     pool = ProcessPoolExecutor(min(cores(), len(things)), get_context("fork"), _start, (nth,))
     results = [pool.submit(_do, number) for number in range(len(things))]
-    pool.shutdown(wait=False)
-    return (result.result() for result in results)
+
+    def collected() -> Iterator[Result]:
+        try:
+            for result in results:
+                yield result.result()
+        finally:  # or the pool's thread may still be closing its pipe when the interpreter ends
+            pool.shutdown(cancel_futures=True)
+
+    return collected()
 
 
 def _start(work: Callable[[int], Any]) -> None:

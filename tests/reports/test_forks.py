@@ -58,6 +58,14 @@ def test_an_error_is_the_callers(alone) -> None:
 
 
 @several
+def test_nothing_is_left_of_a_pool_that_has_given_all(alone) -> None:
+    before = set(threading.enumerate())
+    assert list(forks.each(str, range(6))) == ["0", "1", "2", "3", "4", "5"]
+    # Its thread would close its pipe while the interpreter, which may end now, writes to it.
+    assert set(threading.enumerate()) == before
+
+
+@several
 def test_forks_die_with_their_parent(wait_for_end) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", ORPHANS], stdout=subprocess.PIPE, text=True, start_new_session=True
