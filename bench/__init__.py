@@ -1,3 +1,1 @@
-"""The harness: specs, plan, store, execution, measurement and the command line."""
-
-__version__ = "0.1.0"
+"""The harness: studies, plan, store, execution, search, measurement and the command line."""

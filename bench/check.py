@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from bench.plan import Plan, PlannedRun
-from bench.record import SCHEMA_VERSION, Record
-from bench.search.trial import got_less
+from lightning_bench.bench.plan import Plan, PlannedRun
+from lightning_bench.bench.record import SCHEMA_VERSION, Record
+from lightning_bench.bench.search.trial import got_less
 
 RULES_VERSION = 2
 

@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from bench.ranks import ALONE, Rank
+from lightning_bench.bench.ranks import ALONE, Rank
 
 State = dict[str, Any]
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from bench.errors import UserError
-from bench.spec import Settings
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.spec import Settings
 
 
 class Cluster(Settings):

@@ -12,12 +12,12 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 
-from bench.checkpoint import Checkpoints, State
-from bench.order import STOPPED
-from bench.standing import capture, restore
-from bench.store import Request
-from models.tasks.steps import Batch
-from models.tasks.task import Task
+from lightning_bench.bench.checkpoint import Checkpoints, State
+from lightning_bench.bench.order import STOPPED
+from lightning_bench.bench.standing import capture, restore
+from lightning_bench.bench.store import Request
+from lightning_bench.models.tasks.steps import Batch
+from lightning_bench.models.tasks.task import Task
 
 #: A call of the training loop takes as many steps as fit into this; then the ranks agree anew.
 _BITE_S = 0.1

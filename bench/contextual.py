@@ -18,11 +18,11 @@ import torch
 import transformers
 from torch import nn
 
-from data import cache, locations, progress
-from data.text import TextData
-from data.texts import Texts
-from models.layers.embedding import FrozenEncoder
-from models.layers.memory import Memory
+from lightning_bench.data import cache, locations, progress
+from lightning_bench.data.text import TextData
+from lightning_bench.data.texts import Texts
+from lightning_bench.models.layers.embedding import FrozenEncoder
+from lightning_bench.models.layers.memory import Memory
 
 #: More than this is not kept, but computed as it is read.
 MOST_BYTES = 8 * 2**30

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from bench import provenance
-from bench.launch.launcher import Ending, Job, Launcher
-from bench.order import Execution, Order
-from bench.plan import PlannedRun
-from bench.record import Epoch, Failure, FailureClass, Record
-from bench.store import Attempt, Damaged, Store, Taken, read_record
+from lightning_bench.bench import provenance
+from lightning_bench.bench.launch.launcher import Ending, Job, Launcher
+from lightning_bench.bench.order import Execution, Order
+from lightning_bench.bench.plan import PlannedRun
+from lightning_bench.bench.record import Epoch, Failure, FailureClass, Record
+from lightning_bench.bench.store import Attempt, Damaged, Store, Taken, read_record
 
 #: How often a run that is lost is tried again.
 RETRIES = 2

@@ -1,14 +1,18 @@
 """Which settings of a run can't mean anything together: told before anything is trained."""
 
-from bench.errors import nearest
-from bench.spec import Recipe
-from data.dataset import MASKED, DataSet
-from models.probes import PROBES
+from lightning_bench.bench.errors import nearest
+from lightning_bench.bench.spec import Recipe
+from lightning_bench.data.dataset import MASKED, DataSet
+from lightning_bench.models.probes import PROBES
 
 #: Settings of a recipe that change images.
 OF_IMAGES = {"crop", "flip", "resized_crop", "randaugment", "erasing", "mixup", "cutmix"}
 #: Modules of models whose weights belong to one number of patches or tokens.
-_OF_ONE_LENGTH = {"models.gmlp", "models.gmlp_text", "models.mixer"}
+_OF_ONE_LENGTH = {
+    "lightning_bench.models.gmlp",
+    "lightning_bench.models.gmlp_text",
+    "lightning_bench.models.mixer",
+}
 
 
 def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:

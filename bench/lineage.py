@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench.store import Attempt
+from lightning_bench.bench.store import Attempt
 
 if TYPE_CHECKING:
-    from bench.plan import PlannedRun, State
+    from lightning_bench.bench.plan import PlannedRun, State
 
 
 def judge(

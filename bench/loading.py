@@ -6,22 +6,22 @@ from typing import Any, Protocol
 
 import torch
 
-from bench import fitting
-from bench import start as starts
-from bench.conductor import Loader
-from bench.ranks import ALONE, Rank
-from bench.record import Start
-from bench.sources import dataset_of, task_module
-from bench.spec import Recipe, RunSpec
-from bench.start import Origin
-from data import repository
-from data.dataset import DataSet
-from data.errors import DataError
-from data.examples import Example
-from models import registry
-from models.heads import add_pair_head
-from models.tasks.optimisation import Optimisation
-from models.tasks.task import Task
+from lightning_bench.bench import fitting
+from lightning_bench.bench import start as starts
+from lightning_bench.bench.conductor import Loader
+from lightning_bench.bench.ranks import ALONE, Rank
+from lightning_bench.bench.record import Start
+from lightning_bench.bench.sources import dataset_of, task_module
+from lightning_bench.bench.spec import Recipe, RunSpec
+from lightning_bench.bench.start import Origin
+from lightning_bench.data import repository
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.examples import Example
+from lightning_bench.models import registry
+from lightning_bench.models.heads import add_pair_head
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.task import Task
 
 
 class DataProblem(Exception):

@@ -6,8 +6,8 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from bench.errors import nearest
-from bench.page import Location, Where
+from lightning_bench.bench.errors import nearest
+from lightning_bench.bench.page import Location, Where
 
 
 def explain(

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from bench.sources import dataset_of
-from bench.spec import WEIGHTS, DataSpec
-from bench.stages import Stage
-from bench.study import Entry, Study
-from data import rows
-from data.dataset import DataSet
+from lightning_bench.bench.sources import dataset_of
+from lightning_bench.bench.spec import WEIGHTS, DataSpec
+from lightning_bench.bench.stages import Stage
+from lightning_bench.bench.study import Entry, Study
+from lightning_bench.data import rows
+from lightning_bench.data.dataset import DataSet
 
 
 def datasets(study: Study) -> list[DataSet]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from bench.spec import Recipe, RunSpec
+from lightning_bench.bench.spec import Recipe, RunSpec
 
 Device = Literal["auto", "cpu", "cuda"]
 Strategy = Literal["ddp", "fsdp"]
@@ -71,7 +71,7 @@ def carry_out(order: Order, nudge: Callable[[], None] = lambda: None) -> None:
 
     `nudge` is called whenever the run has left something to read.
     """
-    from bench import worker
+    from lightning_bench.bench import worker
 
     worker.main(order, nudge=nudge)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from bench.executor import Listener
-from bench.plan import PlannedRun
-from bench.record import Record
+from lightning_bench.bench.executor import Listener
+from lightning_bench.bench.plan import PlannedRun
+from lightning_bench.bench.record import Record
 
 
 class Ordered(Listener):

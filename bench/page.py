@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from bench.errors import UserError
+from lightning_bench.bench.errors import UserError
 
 Location = tuple[str | int, ...]
 #: Tells where in a page, or on the command line, a value was given.

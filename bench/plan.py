@@ -10,12 +10,12 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from bench import lineage
-from bench.search.trial import Ledger
-from bench.sources import changed
-from bench.spec import RunSpec
-from bench.store import Attempt
-from bench.study import Run, Study
+from lightning_bench.bench import lineage
+from lightning_bench.bench.search.trial import Ledger
+from lightning_bench.bench.sources import changed
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store import Attempt
+from lightning_bench.bench.study import Run, Study
 
 State = Literal["done", "missing", "stale", "failed", "running"]
 

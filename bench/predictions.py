@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from bench.store import Damaged
+from lightning_bench.bench.store import Damaged
 
 NAME = "predictions.npz"
 

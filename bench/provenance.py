@@ -12,9 +12,9 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import bench
-from bench.order import Order
-from bench.record import Environment, Provenance
+import lightning_bench
+from lightning_bench.bench.order import Order
+from lightning_bench.bench.record import Environment, Provenance
 
 #: Variables that decide threads, devices or precision. Only these are ever recorded.
 _SETTINGS = (
@@ -49,7 +49,7 @@ def of(order: Order, *, device: str, environment: str | None) -> Provenance:
         environment=environment,
         sources=dict(order.sources),
         command=order.command,
-        bench_version=bench.__version__,
+        bench_version=lightning_bench.__version__,
         git_revision=commit,
         git_dirty=dirty,
         host=socket.gethostname(),
@@ -76,7 +76,7 @@ def packages() -> dict[str, str]:
 @cache
 def revision() -> tuple[str | None, bool | None]:
     """The git revision that this bench was run or installed from, and whether it was dirty."""
-    folder = Path(bench.__file__).parent
+    folder = Path(lightning_bench.__file__).parent
     head = _git(folder, "rev-parse", "HEAD")
     if head:
         return head, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))

@@ -21,10 +21,10 @@ import torch
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment  # type: ignore[attr-defined]
 
-from bench.order import STOPPED
-from bench.process import how_it_ended
-from bench.record import Failure
-from bench.store import write_atomically
+from lightning_bench.bench.order import STOPPED
+from lightning_bench.bench.process import how_it_ended
+from lightning_bench.bench.record import Failure
+from lightning_bench.bench.store import write_atomically
 
 #: A rank that waits longer than this for the others gives up.
 _TIMEOUT = timedelta(minutes=10)
@@ -146,7 +146,7 @@ class Siblings:
     def start(self, first: Rank) -> None:
         """Start everybody but rank 0."""
         context = get_context("forkserver")
-        context.set_forkserver_preload(["bench.worker"])
+        context.set_forkserver_preload(["lightning_bench.bench.worker"])
         _reuse_server()
         for index in range(1, first.world):
             rank = replace(first, index=index, local=index)

@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from bench.spec import RunSpec
+from lightning_bench.bench.spec import RunSpec
 
 SCHEMA_VERSION = 1
 

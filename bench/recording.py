@@ -13,15 +13,15 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from bench import provenance
-from bench.checkpoint import Checkpoints
-from bench.loading import DataProblem
-from bench.order import Order
-from bench.provenance import now
-from bench.record import Cost, Curve, Failure, FailureClass, Record
-from bench.reporter import Diverged
-from bench.store import WEIGHTS, Store, write_atomically
-from bench.training import Outcome
+from lightning_bench.bench import provenance
+from lightning_bench.bench.checkpoint import Checkpoints
+from lightning_bench.bench.loading import DataProblem
+from lightning_bench.bench.order import Order
+from lightning_bench.bench.provenance import now
+from lightning_bench.bench.record import Cost, Curve, Failure, FailureClass, Record
+from lightning_bench.bench.reporter import Diverged
+from lightning_bench.bench.store import WEIGHTS, Store, write_atomically
+from lightning_bench.bench.training import Outcome
 
 
 @dataclass

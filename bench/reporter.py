@@ -10,12 +10,12 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from bench.loading import DataModule
-from bench.record import Epoch
-from bench.spec import RunSpec
-from models.probes import PROBES
-from models.tasks.shards import gathered
-from models.tasks.task import Task
+from lightning_bench.bench.loading import DataModule
+from lightning_bench.bench.record import Epoch
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.models.probes import PROBES
+from lightning_bench.models.tasks.shards import gathered
+from lightning_bench.models.tasks.task import Task
 
 
 class Diverged(ArithmeticError):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.record import Environment, Record
+from lightning_bench.bench.record import Environment, Record
 
 #: Within this absolute tolerance two results are equal but for rounding.
 TOLERANCE = 1e-6

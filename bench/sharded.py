@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
-from data.batch import Batch
-from data.loader import Loader
-from models.tasks.shards import like, part
-from models.tasks.task import Task
+from lightning_bench.data.batch import Batch
+from lightning_bench.data.loader import Loader
+from lightning_bench.models.tasks.shards import like, part
+from lightning_bench.models.tasks.task import Task
 
 #: Modules with more parameters than this are gathered by themselves.
 _UNIT = 20_000_000

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-import models.catalogue
-from bench import fitting, stages
-from bench.errors import UserError, nearest
-from bench.mistakes import explain
-from bench.page import Where
-from bench.search import checks
-from bench.sources import dataset_of
-from bench.spec import ModelSpec, Recipe, Scalar
-from data.dataset import DataSet
-from data.errors import DataError
-from models.errors import ModelError
+from lightning_bench.bench import fitting, stages
+from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.mistakes import explain
+from lightning_bench.bench.page import Where
+from lightning_bench.bench.search import checks
+from lightning_bench.bench.sources import dataset_of
+from lightning_bench.bench.spec import ModelSpec, Recipe, Scalar
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.errors import DataError
+from lightning_bench.models import catalogue as model_catalogue
+from lightning_bench.models.errors import ModelError
 
 if TYPE_CHECKING:
-    from bench.study import Entry, Study
+    from lightning_bench.bench.study import Entry, Study
 
 
 def check(study: "Study", where: Where) -> "Study":
@@ -109,7 +109,7 @@ def _check_model(
 ) -> tuple[list[DataSet], dict[str, Scalar]]:
     """The data sets that an entry's model reads, and its arguments without those at default."""
     try:
-        variant = models.catalogue.find(entry.model)
+        variant = model_catalogue.find(entry.model)
     except ModelError as error:
         raise UserError(f"{inside(('model',))}: {error}") from None
     read = [dataset for dataset in datasets if dataset.kind == variant.kind]
@@ -125,7 +125,7 @@ def _check_model(
             raise UserError(f"{place}: {name!r} comes from the data set")
         args.pop(name, None)  # an entry's own at its default outweighs a shared one
         try:
-            args |= models.catalogue.check_arguments(variant, {name: value})
+            args |= model_catalogue.check_arguments(variant, {name: value})
         except ModelError as error:
             raise UserError(f"{place}: {error}") from None
     return read, args

@@ -11,48 +11,50 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import data.catalogue
-import models.catalogue
-from bench.spec import DataSpec, RunSpec
-from data.dataset import DataSet
-from models.probes import PROBES
+from lightning_bench.bench.spec import DataSpec, RunSpec
+from lightning_bench.data import catalogue as data_catalogue
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.models import catalogue as model_catalogue
+from lightning_bench.models.probes import PROBES
+
+PACKAGE = "lightning_bench"
 
 #: What trains every model on every data set.
 _TRAINING = (
-    "bench.training",
-    "bench.loading",
-    "bench.trainer",
-    "bench.reporter",
-    "bench.conductor",
-    "bench.standing",
-    "bench.checkpoint",
-    "bench.sharded",
+    "lightning_bench.bench.training",
+    "lightning_bench.bench.loading",
+    "lightning_bench.bench.trainer",
+    "lightning_bench.bench.reporter",
+    "lightning_bench.bench.conductor",
+    "lightning_bench.bench.standing",
+    "lightning_bench.bench.checkpoint",
+    "lightning_bench.bench.sharded",
 )
 #: What takes the weights that a run starts from.
-_START = "bench.start"
+_START = "lightning_bench.bench.start"
 #: What gives a frozen encoder its memory.
-_CONTEXTUAL = "bench.contextual"
+_CONTEXTUAL = "lightning_bench.bench.contextual"
 #: Rooms whose modules are followed from one import to the next.
-_ROOMS = ("data", "models")
+_ROOMS = ("lightning_bench.data.", "lightning_bench.models.")
 #: Modules that find, describe or check things, but compute nothing of a run.
 _INDEXES = {
-    "data.catalogue",
-    "data.dataset",
-    "data.errors",
-    "data.examples",
-    "data.fetch",
-    "data.known_images",
-    "data.known_text",
-    "data.known_vtab",
-    "data.locations",
-    "data.prepare",
-    "data.progress",
-    "data.repository",
-    "models.catalogue",
-    "models.check",
-    "models.errors",
-    "models.probes",
-    "models.registry",
+    "lightning_bench.data.catalogue",
+    "lightning_bench.data.dataset",
+    "lightning_bench.data.errors",
+    "lightning_bench.data.examples",
+    "lightning_bench.data.fetch",
+    "lightning_bench.data.known_images",
+    "lightning_bench.data.known_text",
+    "lightning_bench.data.known_vtab",
+    "lightning_bench.data.locations",
+    "lightning_bench.data.prepare",
+    "lightning_bench.data.progress",
+    "lightning_bench.data.repository",
+    "lightning_bench.models.catalogue",
+    "lightning_bench.models.check",
+    "lightning_bench.models.errors",
+    "lightning_bench.models.probes",
+    "lightning_bench.models.registry",
 }
 
 
@@ -69,7 +71,7 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
 @cache
 def _of(model: str, data_spec: DataSpec, extra: tuple[str, ...]) -> Mapping[str, str]:
     dataset = dataset_of(data_spec)
-    module = models.catalogue.find(model).module
+    module = model_catalogue.find(model).module
     modules = behind(module, dataset.module, task_module(dataset), extra)
     facts = repr(sorted(dataset.what_counts().items())).encode()
     return {
@@ -81,7 +83,7 @@ def _of(model: str, data_spec: DataSpec, extra: tuple[str, ...]) -> Mapping[str,
 @cache
 def dataset_of(spec: DataSpec) -> DataSet:
     """The catalogue's entry with the settings of a run."""
-    return data.catalogue.find(
+    return data_catalogue.find(
         spec.name,
         image_size=spec.image_size,
         length=spec.length,
@@ -93,14 +95,14 @@ def dataset_of(spec: DataSpec) -> DataSet:
 
 def task_module(dataset: DataSet) -> str:
     """The module of the LightningModule that trains on a data set."""
-    return f"models.tasks.{dataset.task.replace('-', '_')}"
+    return f"lightning_bench.models.tasks.{dataset.task.replace('-', '_')}"
 
 
 @cache
 def behind(
     model_module: str,
     data_module: str,
-    task_module: str = "models.tasks.classify",
+    task_module: str = "lightning_bench.models.tasks.classify",
     extra: tuple[str, ...] = (),
 ) -> Mapping[str, str]:
     """The digest of every file of ours behind a run, by path such as `models/mixer.py`."""
@@ -109,7 +111,7 @@ def behind(
 
 def of_model(name: str) -> Mapping[str, str]:
     """The sources of a model alone, as they are now."""
-    return _followed([models.catalogue.find(name).module])
+    return _followed([model_catalogue.find(name).module])
 
 
 def _followed(waiting: list[str]) -> Mapping[str, str]:
@@ -157,7 +159,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
-        yield from (n for n in names if n.split(".")[0] in _ROOMS and n not in _INDEXES)
+        yield from (n for n in names if n.startswith(_ROOMS) and n not in _INDEXES)
 
 
 @cache
@@ -173,9 +175,10 @@ def _file(module: str) -> tuple[str, Path | None]:
     origin = Path(spec.origin)
     if not rest:
         return (f"{top}/__init__.py" if origin.stem == "__init__" else origin.name), origin
-    name = "/".join([top, *rest])
+    # Ours are told without the package's name.
+    folder, within = (origin.parent, rest) if top == PACKAGE else (origin.parents[1], [top, *rest])
+    name = "/".join(within)
     for candidate in (f"{name}.py", f"{name}/__init__.py"):
-        path = origin.parent.parent / candidate
-        if path.is_file():
+        if (path := folder / candidate).is_file():
             return candidate, path
     return name, None

@@ -15,15 +15,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-import models.catalogue
-from bench import fitting
-from bench.errors import UserError, nearest
-from bench.page import Where
-from bench.sources import dataset_of
-from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
-from data.dataset import DataSet
-from data.errors import DataError
-from models.errors import ModelError
+from lightning_bench.bench import fitting
+from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.page import Where
+from lightning_bench.bench.sources import dataset_of
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.errors import DataError
+from lightning_bench.models import catalogue as model_catalogue
+from lightning_bench.models.errors import ModelError
 
 
 class Stage(Settings):
@@ -53,7 +53,7 @@ def model_of(stage: Stage, above: ModelSpec) -> ModelSpec:
     name = stage.model or above.name
     # Only now is it known which arguments are at their defaults.
     return ModelSpec(
-        name=name, args=models.catalogue.check_arguments(models.catalogue.find(name), args)
+        name=name, args=model_catalogue.check_arguments(model_catalogue.find(name), args)
     )
 
 
@@ -117,7 +117,7 @@ def check(
     while True:
         if start and weights:
             raise UserError(f"{inside(('weights',))}: it starts from a stage or from weights")
-        if weights and "weights" in models.catalogue.find(entry.name).arguments:
+        if weights and "weights" in model_catalogue.find(entry.name).arguments:
             raise UserError(
                 f"{inside(('weights',))}: {entry.name} takes them as args: {{weights: {weights}}}"
             )
@@ -141,7 +141,7 @@ def check(
             ) from None
         _check_stage(stage, below, before, inside)
         for after in read:
-            module = models.catalogue.find(entry.name).module
+            module = model_catalogue.find(entry.name).module
             if problem := fitting.unfit_start(before, after, module):
                 raise UserError(f"{inside(('data',))}: {problem}")
         entry, read, start, weights = below, [before], stage.start, stage.weights
@@ -161,7 +161,7 @@ def check_used(stages: Mapping[str, Stage], starts: list[str], where: Where) -> 
 def _check_stage(stage: Stage, model: ModelSpec, dataset: DataSet, inside: Where) -> None:
     for name in dataset.facts().keys() & model.args.keys():
         raise UserError(f"{inside(('args', name))}: {name!r} comes from the data set")
-    kind = models.catalogue.find(model.name).kind
+    kind = model_catalogue.find(model.name).kind
     if kind != dataset.kind:
         raise UserError(
             f"{inside(('data',))}: {model.name} reads {kind}s, "

@@ -8,9 +8,9 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 
-from bench.checkpoint import State
-from bench.sharded import Sharded
-from models.tasks.task import Task
+from lightning_bench.bench.checkpoint import State
+from lightning_bench.bench.sharded import Sharded
+from lightning_bench.models.tasks.task import Task
 
 
 def capture(trainer: pl.Trainer, task: Task, epoch: int) -> tuple[State, State | None]:

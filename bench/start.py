@@ -6,14 +6,14 @@ from pathlib import Path
 
 from torch import nn
 
-from bench.record import Start
-from bench.sources import dataset_of
-from bench.spec import WEIGHTS, RunSpec, Scalar
-from bench.store import WEIGHTS as FILE
-from bench.store import Store
-from data import repository
-from data.errors import DataError
-from models.start import read, start
+from lightning_bench.bench.record import Start
+from lightning_bench.bench.sources import dataset_of
+from lightning_bench.bench.spec import WEIGHTS, RunSpec, Scalar
+from lightning_bench.bench.store import WEIGHTS as FILE
+from lightning_bench.bench.store import Store
+from lightning_bench.data import repository
+from lightning_bench.data.errors import DataError
+from lightning_bench.models.start import read, start
 
 _SHOWN = 4  # names of new tensors in the log
 

@@ -36,9 +36,9 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from bench.errors import UserError
-from bench.record import SCHEMA_VERSION, Environment, Examples, Record
-from bench.spec import RunSpec
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.record import SCHEMA_VERSION, Environment, Examples, Record
+from lightning_bench.bench.spec import RunSpec
 
 #: The file of a run's final weights, where others start from them.
 WEIGHTS = "weights.safetensors"

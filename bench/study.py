@@ -9,23 +9,23 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
-import models.catalogue
-import studies
-from bench import page as pages
-from bench import soundness, stages
-from bench.cluster import Cluster
-from bench.errors import UserError, nearest
-from bench.measure.of_study import Measure
-from bench.mistakes import explain
-from bench.page import Location
-from bench.search import checks
-from bench.search.cell import Cell
-from bench.search.page import Search
-from bench.search.space import Parameter, Values
-from bench.sources import dataset_of
-from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
-from bench.stages import Stage
-from data.dataset import DataSet
+from lightning_bench import studies
+from lightning_bench.bench import page as pages
+from lightning_bench.bench import soundness, stages
+from lightning_bench.bench.cluster import Cluster
+from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.measure.of_study import Measure
+from lightning_bench.bench.mistakes import explain
+from lightning_bench.bench.page import Location
+from lightning_bench.bench.search import checks
+from lightning_bench.bench.search.cell import Cell
+from lightning_bench.bench.search.page import Search
+from lightning_bench.bench.search.space import Parameter, Values
+from lightning_bench.bench.sources import dataset_of
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
+from lightning_bench.bench.stages import Stage
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.models import catalogue as model_catalogue
 
 SCALES = ("smoke", "small", "full")
 #: What a study knows of how it was loaded; no page may say it.
@@ -180,7 +180,7 @@ class Study(Settings):
                 base=RunSpec(data=spec, **self._common(label)),
                 space=spaces[label],
                 search=self.search,
-                known=models.catalogue.find(self.entries[label].model).arguments,
+                known=model_catalogue.find(self.entries[label].model).arguments,
             )
             for label, name, spec in meetings
         ]
@@ -208,7 +208,7 @@ class Study(Settings):
 
     def _meetings(self) -> list[tuple[str, str, DataSpec]]:
         """Which entry meets which data set, data set by data set."""
-        kinds = {label: models.catalogue.find(e.model).kind for label, e in self.entries.items()}
+        kinds = {label: model_catalogue.find(e.model).kind for label, e in self.entries.items()}
         return [
             (label, name, own)
             for (name, dataset), spec in zip(self.datasets().items(), self.data, strict=True)

@@ -13,10 +13,10 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities import disable_possible_user_warnings
 
-from bench.order import Strategy
-from bench.ranks import Environment, Rank
-from bench.sharded import Sharded
-from bench.spec import Recipe
+from lightning_bench.bench.order import Strategy
+from lightning_bench.bench.ranks import Environment, Rank
+from lightning_bench.bench.sharded import Sharded
+from lightning_bench.bench.spec import Recipe
 
 
 class Mixed(MixedPrecision):

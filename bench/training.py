@@ -9,20 +9,20 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 
-from bench import start as starts
-from bench.checkpoint import State
-from bench.conductor import Conductor, Control, Pruned
-from bench.loading import DataModule, load, load_model, make_task, revision
-from bench.order import Strategy, unfit
-from bench.ranks import ALONE, Rank
-from bench.record import DataFacts, Epoch, Start
-from bench.reporter import Ending, Reporter, check_scored, prober
-from bench.sharded import InStep
-from bench.spec import RunSpec
-from bench.start import Origin
-from bench.trainer import make_trainer, quieten, seed_everything
-from models.tasks.freezing import freeze_body
-from models.tasks.synchronised import synchronised
+from lightning_bench.bench import start as starts
+from lightning_bench.bench.checkpoint import State
+from lightning_bench.bench.conductor import Conductor, Control, Pruned
+from lightning_bench.bench.loading import DataModule, load, load_model, make_task, revision
+from lightning_bench.bench.order import Strategy, unfit
+from lightning_bench.bench.ranks import ALONE, Rank
+from lightning_bench.bench.record import DataFacts, Epoch, Start
+from lightning_bench.bench.reporter import Ending, Reporter, check_scored, prober
+from lightning_bench.bench.sharded import InStep
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.start import Origin
+from lightning_bench.bench.trainer import make_trainer, quieten, seed_everything
+from lightning_bench.models.tasks.freezing import freeze_body
+from lightning_bench.models.tasks.synchronised import synchronised
 
 #: What stands in a checkpoint where nothing has gone before.
 _BEFORE: State = {"curve": [], "validation_s": 0.0, "train_s": 0.0, "total_s": 0.0, "attempts": []}
@@ -79,7 +79,7 @@ def train(
     loaded(data)
     model, begun, checkpoints = load_model(spec, data, origin)
     if spec.model.args.get("encoder"):
-        from bench import contextual  # here, since few runs need transformers
+        from lightning_bench.bench import contextual  # here, since few runs need transformers
 
         contextual.remember(model, data, device)
     if spec.recipe.freeze:

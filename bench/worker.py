@@ -18,21 +18,29 @@ from pathlib import Path
 
 import torch
 
-from bench import provenance
-from bench import start as starts
-from bench.checkpoint import Checkpoints
-from bench.conductor import Control, Interrupt, Stopped
-from bench.loading import DataModule
-from bench.order import STOPPED, TAKEN, UNWRITABLE, Device, Order
-from bench.process import die_with_parent, send_output
-from bench.provenance import now
-from bench.ranks import PATIENCE_S, Rank, Siblings, lost_the_others, most, report, reported
-from bench.record import Epoch, Example, Examples, Failure
-from bench.recording import Recording, describe, log_name
-from bench.store import Store, Taken
-from bench.training import Outcome, train
-from data.errors import DataError
-from models import registry
+from lightning_bench.bench import provenance
+from lightning_bench.bench import start as starts
+from lightning_bench.bench.checkpoint import Checkpoints
+from lightning_bench.bench.conductor import Control, Interrupt, Stopped
+from lightning_bench.bench.loading import DataModule
+from lightning_bench.bench.order import STOPPED, TAKEN, UNWRITABLE, Device, Order
+from lightning_bench.bench.process import die_with_parent, send_output
+from lightning_bench.bench.provenance import now
+from lightning_bench.bench.ranks import (
+    PATIENCE_S,
+    Rank,
+    Siblings,
+    lost_the_others,
+    most,
+    report,
+    reported,
+)
+from lightning_bench.bench.record import Epoch, Example, Examples, Failure
+from lightning_bench.bench.recording import Recording, describe, log_name
+from lightning_bench.bench.store import Store, Taken
+from lightning_bench.bench.training import Outcome, train
+from lightning_bench.data.errors import DataError
+from lightning_bench.models import registry
 
 
 def main(order: Order, rank: Rank | None = None, nudge: Callable[[], None] = lambda: None) -> None:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.layers.attention import attend
+from lightning_bench.models.layers.attention import attend
 
 ROUNDS = 15
 #: Examples, heads, positions, channels of a head: a small ViT, BERT, ViT-S, ViT-B at 384 pixels.

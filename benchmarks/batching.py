@@ -20,10 +20,10 @@ import torch.nn.functional as F
 from scipy import stats
 from torch import Tensor, nn
 
-from data.loader import Loader
-from data.text import TextData
-from data.texts import TextLoader, Texts
-from models import registry
+from lightning_bench.data.loader import Loader
+from lightning_bench.data.text import TextData
+from lightning_bench.data.texts import TextLoader, Texts
+from lightning_bench.models import registry
 
 Way = Literal["padded to 128", "by length"]
 WAYS: tuple[Way, ...] = ("padded to 128", "by length")

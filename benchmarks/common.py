@@ -3,7 +3,7 @@
 import sys
 
 #: `bench` of this very interpreter.
-BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
+BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 
 
 def verdict(value: float, target: float, unit: str = "") -> str:

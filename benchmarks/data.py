@@ -29,13 +29,13 @@ from torchvision import transforms
 # Run as a script, this file would hide the package of the same name.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from data import repository  # noqa: E402
-from data.augment import Augmentation  # noqa: E402
-from data.batch import Batch  # noqa: E402
-from data.catalogue import entries  # noqa: E402
-from data.images import ImageData  # noqa: E402
-from data.text import TextData  # noqa: E402
-from models import registry  # noqa: E402
+from lightning_bench.data import repository  # noqa: E402
+from lightning_bench.data.augment import Augmentation  # noqa: E402
+from lightning_bench.data.batch import Batch  # noqa: E402
+from lightning_bench.data.catalogue import entries  # noqa: E402
+from lightning_bench.data.images import ImageData  # noqa: E402
+from lightning_bench.data.text import TextData  # noqa: E402
+from lightning_bench.models import registry  # noqa: E402
 
 BATCH = 256
 

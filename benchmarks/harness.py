@@ -30,18 +30,18 @@ from scipy.stats import binom
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from bench.conductor import Conductor, Control
-from bench.loading import load, make_task, optimisation
-from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from bench.store import Store
-from bench.trainer import quieten
 from benchmarks.common import verdict
-from data.augment import Augmentation
-from data.images import ImageLoader
-from data.loader import Order
-from models.registry import create
-from models.tasks.classify import Classify
-from models.tasks.task import Task
+from lightning_bench.bench.conductor import Conductor, Control
+from lightning_bench.bench.loading import load, make_task, optimisation
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.trainer import quieten
+from lightning_bench.data.augment import Augmentation
+from lightning_bench.data.images import ImageLoader
+from lightning_bench.data.loader import Order
+from lightning_bench.models.registry import create
+from lightning_bench.models.tasks.classify import Classify
+from lightning_bench.models.tasks.task import Task
 
 Make = Callable[[], tuple[Task, Any]]
 Pairs = list[tuple[float, float]]

@@ -27,9 +27,9 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
-from data.catalogue import find
-from data.images import ImageData
-from data.streamed import StreamedImages
+from lightning_bench.data.catalogue import find
+from lightning_bench.data.images import ImageData
+from lightning_bench.data.streamed import StreamedImages
 
 SIZE = 96
 
@@ -100,7 +100,7 @@ def passes(rounds: int) -> None:
     """Seconds of one pass at the full size, from its first request on, ways taken in turns."""
     cores = len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bench.worker"])
+    context.set_forkserver_preload(["lightning_bench.bench.worker"])
     mine, other = context.Pipe()
     run = context.Process(target=_passes, args=(other, cores, rounds), daemon=False)
     run.start()

@@ -14,14 +14,14 @@ from statistics import median
 import torch
 from torch.utils.benchmark import Timer
 
-from bench.measure.clock import WallClock
-from bench.measure.order import Failed, Job, Ready
-from bench.measure.record import Contender, Setting
-from bench.measure.sampling import CAREFUL, QUICK, Pace
-from bench.measure.session import Course
-from bench.store import Store
-from models.registry import create
-from reports import timing
+from lightning_bench.bench.measure.clock import WallClock
+from lightning_bench.bench.measure.order import Failed, Job, Ready
+from lightning_bench.bench.measure.record import Contender, Setting
+from lightning_bench.bench.measure.sampling import CAREFUL, QUICK, Pace
+from lightning_bench.bench.measure.session import Course
+from lightning_bench.bench.store import Store
+from lightning_bench.models.registry import create
+from lightning_bench.reports import timing
 
 REPEATS = 3
 

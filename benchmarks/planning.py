@@ -16,11 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from bench import sources
-from bench.record import Cost, DataFacts, Epoch, Provenance, Record
-from bench.store import Store
-from bench.study import load
 from benchmarks.common import BENCH, verdict
+from lightning_bench.bench import sources
+from lightning_bench.bench.record import Cost, DataFacts, Epoch, Provenance, Record
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.study import load
 
 PAGE = """\
 title: Ten thousand

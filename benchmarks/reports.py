@@ -20,15 +20,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench.record import Cost, DataFacts, Epoch, Provenance, Record
-from bench.spec import DataSpec, ModelSpec, RunSpec
-from bench.store import Store
 from benchmarks.common import BENCH, verdict
 from benchmarks.planning import fill
-from reports.build import build
-from reports.digest import inputs
-from reports.table import Entry, Report, Request, Run
-from reports.write import write
+from lightning_bench.bench.record import Cost, DataFacts, Epoch, Provenance, Record
+from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
+from lightning_bench.bench.store import Store
+from lightning_bench.reports.build import build
+from lightning_bench.reports.digest import inputs
+from lightning_bench.reports.table import Entry, Report, Request, Run
+from lightning_bench.reports.write import write
 
 T = TypeVar("T")
 PAGE = """\

@@ -23,13 +23,13 @@ from datetime import datetime
 from pathlib import Path
 from statistics import fmean, median, stdev
 
-from bench.record import Cost, Epoch, Provenance, Record
-from bench.search import ledger, storage
-from bench.search.tune import Tuner
-from bench.spec import RunSpec
-from bench.store import Store
-from bench.study import load
 from benchmarks.common import verdict
+from lightning_bench.bench.record import Cost, Epoch, Provenance, Record
+from lightning_bench.bench.search import ledger, storage
+from lightning_bench.bench.search.tune import Tuner
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.study import load
 
 TRIALS, EPOCHS = 1_000, 10
 SEEDS = 5
@@ -244,7 +244,7 @@ def _folder(page: str) -> Iterator[Path]:
 
 
 def _bench(folder: Path, *options: str) -> None:
-    command = [sys.executable, "-m", "bench", "run", "page.yaml", *options]
+    command = [sys.executable, "-m", "lightning_bench", "run", "page.yaml", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from data import randaugment
+from lightning_bench.data import randaugment
 
 
 @dataclass(frozen=True, kw_only=True)

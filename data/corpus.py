@@ -9,13 +9,13 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from data import cache, examples, progress, rows, split, texts, tokenisers
-from data.batch import Batch
-from data.dataset import DataSet
-from data.errors import DataError
-from data.masking import Masking
-from data.text import TextData
-from data.texts import TextLoader
+from lightning_bench.data import cache, examples, progress, rows, split, texts, tokenisers
+from lightning_bench.data.batch import Batch
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.masking import Masking
+from lightning_bench.data.text import TextData
+from lightning_bench.data.texts import TextLoader
 
 _FORMAT = 3
 _PIECE = 4096

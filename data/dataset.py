@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from data.errors import DataError
+from lightning_bench.data.errors import DataError
 
 Task = Literal["classify", "regress", "masked-lm", "pretrain"]
 
@@ -76,9 +76,11 @@ class DataSet:
     def module(self) -> str:
         """The module of the data module that loads it; its `make` makes one."""
         if self.kind == "image":
-            return "data.streamed" if self.streamed else "data.images"
+            return (
+                "lightning_bench.data.streamed" if self.streamed else "lightning_bench.data.images"
+            )
         raw = self.task in MASKED or self.name.endswith("-nsp")
-        return "data.corpus" if raw else "data.text"
+        return "lightning_bench.data.corpus" if raw else "lightning_bench.data.text"
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -142,7 +144,7 @@ class DataSet:
                 f"nothing is left of it after shifts of {shifts}"
             )
         if tokenizer is not None:
-            from data.tokenisers import vocab_size
+            from lightning_bench.data.tokenisers import vocab_size
 
             given["vocab_size"] = vocab_size(tokenizer)
         return replace(self, **given)

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from data import progress
-from data.errors import DataError
-from data.rows import Encoded
+from lightning_bench.data import progress
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.rows import Encoded
 
 _MODES = {1: "L", 3: "RGB"}
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.datasets import load_digits
 
-from data.split import by_class
+from lightning_bench.data.split import by_class
 
 
 class Images(NamedTuple):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from data import progress
-from data.errors import DataError
+from lightning_bench.data import progress
+from lightning_bench.data.errors import DataError
 
 
 def fetch(

@@ -9,16 +9,16 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from data import cache, embedded, examples, real, rows, split
-from data.augment import Augmentation, Draw, alter, draw, erase, mix, mixed_targets
-from data.batch import Batch
-from data.catalogue import find
-from data.dataset import DataSet
-from data.decode import decode_all
-from data.embedded import Images
-from data.errors import DataError
-from data.examples import Example
-from data.loader import Loader, Order, generator
+from lightning_bench.data import cache, embedded, examples, real, rows, split
+from lightning_bench.data.augment import Augmentation, Draw, alter, draw, erase, mix, mixed_targets
+from lightning_bench.data.batch import Batch
+from lightning_bench.data.catalogue import find
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.decode import decode_all
+from lightning_bench.data.embedded import Images
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.examples import Example
+from lightning_bench.data.loader import Loader, Order, generator
 
 _EMBEDDED: Mapping[str, Callable[[], dict[str, Images]]] = {"digits": embedded.digits}
 #: Changes when what is kept of the same files would be something else.

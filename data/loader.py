@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from data.batch import Batch
+from lightning_bench.data.batch import Batch
 
 
 def generator(*numbers: int) -> torch.Generator:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from data.errors import DataError
-from data.folder import place
-from data.rows import Rows, kind_of
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.folder import place
+from lightning_bench.data.rows import Rows, kind_of
 
 _SUFFIXES = {".txt", ".json", ".jsonl", ".gz", ".parquet"}
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from data import cache, repository
-from data.catalogue import find
-from data.dataset import MASKED, DataSet
-from data.errors import DataError
-from data.progress import heard_by, size
+from lightning_bench.data import cache, repository
+from lightning_bench.data.catalogue import find
+from lightning_bench.data.dataset import MASKED, DataSet
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.progress import heard_by, size
 
 #: Is told a line of what happens now.
 Progress = Callable[[str], None]
@@ -85,7 +85,7 @@ def _prepare(entry: DataSet, progress: Progress, *, sample: bool) -> Prepared:
     import importlib
 
     module: Any = importlib.import_module(entry.module)
-    from data.augment import Augmentation
+    from lightning_bench.data.augment import Augmentation
 
     recipe = {name: f.default for name, f in Augmentation.__dataclass_fields__.items()}
     data = module.make(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from data import locations
-from data.errors import DataError
+from lightning_bench.data import locations
+from lightning_bench.data.errors import DataError
 
 Kind = Literal["dataset", "model"]
 #: How long to wait for the hub's first sign of life.
@@ -115,7 +115,7 @@ def _ways(repository: str, kind: Kind) -> str:
 
 def _download(repository: str, patterns: Sequence[str], revision: str | None, kind: Kind) -> Path:
     _knock(repository, patterns, kind)
-    from data.fetch import fetch
+    from lightning_bench.data.fetch import fetch
 
     pinned = revision or _pinned(repository, kind)
     try:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data import repository
-from data.dataset import DataSet
-from data.errors import DataError, nearest
+from lightning_bench.data import repository
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.errors import DataError, nearest
 
 _PIECE = 2048
 _IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -210,11 +210,11 @@ class Folders(Rows):
 def of(entry: DataSet, splits: tuple[str, ...] | None = None) -> dict[str, Rows]:
     """Find the source's splits, all of them or those that are asked for."""
     if entry.name.startswith("folder:"):
-        from data import folder
+        from lightning_bench.data import folder
 
         return folder.rows(entry.source)
     if entry.repository is None:
-        from data import own_text
+        from lightning_bench.data import own_text
 
         return own_text.rows(entry.source)
     wanted = {split: entry.files[split] for split in splits or entry.files if split in entry.files}

@@ -5,8 +5,8 @@ PCG64 is fixed by name, because NumPy's default generator may change.
 
 import numpy as np
 
-from data.dataset import DataSet
-from data.errors import DataError
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.errors import DataError
 
 
 def by_class(labels: np.ndarray, *, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,14 +22,14 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from data import cache, real, rows, split
-from data.augment import Augmentation
-from data.batch import Batch
-from data.dataset import DataSet
-from data.decode import image_size, open_image, pixels, reason, square
-from data.errors import DataError
-from data.images import ImageData, ImageLoader, check_labels
-from data.loader import Order, generator
+from lightning_bench.data import cache, real, rows, split
+from lightning_bench.data.augment import Augmentation
+from lightning_bench.data.batch import Batch
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.decode import image_size, open_image, pixels, reason, square
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.images import ImageData, ImageLoader, check_labels
+from lightning_bench.data.loader import Order, generator
 
 #: The part of the shorter side that evaluation sees, as everywhere for ImageNet.
 EVALUATION_CROP = 0.875

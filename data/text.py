@@ -7,14 +7,23 @@ import numpy as np
 import pytorch_lightning as pl
 import tokenizers
 
-from data import cache, entailment, examples, polarity, rows, split, texts, tokenisers
-from data.catalogue import find
-from data.dataset import DataSet
-from data.errors import DataError
-from data.examples import Example
-from data.images import check_labels
-from data.loader import Order
-from data.texts import TextLoader, Texts
+from lightning_bench.data import (
+    cache,
+    entailment,
+    examples,
+    polarity,
+    rows,
+    split,
+    texts,
+    tokenisers,
+)
+from lightning_bench.data.catalogue import find
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.examples import Example
+from lightning_bench.data.images import check_labels
+from lightning_bench.data.loader import Order
+from lightning_bench.data.texts import TextLoader, Texts
 
 _GENERATED = {"polarity": polarity, "entailment": entailment}
 _FORMAT = 3

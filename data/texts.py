@@ -12,9 +12,9 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from data.batch import Batch
-from data.cache import Bundle, Draft
-from data.loader import Loader, Order, generator
+from lightning_bench.data.batch import Batch
+from lightning_bench.data.cache import Bundle, Draft
+from lightning_bench.data.loader import Loader, Order, generator
 
 _WINDOW = 64  # global batches sorted together
 

@@ -16,8 +16,8 @@ import tokenizers
 from tokenizers import Tokenizer
 from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
-from data import cache, progress, repository
-from data.errors import DataError
+from lightning_bench.data import cache, progress, repository
+from lightning_bench.data.errors import DataError
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 #: Repositories with BERT's uncased vocabulary, and its SHA-256.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from models.errors import ModelError, nearest
+from lightning_bench.models.errors import ModelError, nearest
 
 Value = int | float | bool | str | None
 KINDS: dict[type, Literal["int", "float", "bool", "str"]] = {

@@ -2,13 +2,18 @@
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.embedding import EncoderLayers, FrozenEncoder, TokenEmbedding, embedding
-from models.layers.feedforward import FeedForward
-from models.layers.initialise import initialise
-from models.layers.pooling import TextPool, pooling
-from models.registry import variant
-from models.text import TextModel
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.embedding import (
+    EncoderLayers,
+    FrozenEncoder,
+    TokenEmbedding,
+    embedding,
+)
+from lightning_bench.models.layers.feedforward import FeedForward
+from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.pooling import TextPool, pooling
+from lightning_bench.models.registry import variant
+from lightning_bench.models.text import TextModel
 
 
 class OneDirection(nn.Module):

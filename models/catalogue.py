@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from models import arguments as signature
-from models.arguments import Argument, Value
-from models.errors import ModelError, UnknownModel, nearest
+from lightning_bench.models import arguments as signature
+from lightning_bench.models.arguments import Argument, Value
+from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 
 __all__ = ["Argument", "Entry", "check_arguments", "entries", "find", "markdown_table"]
 
@@ -196,9 +196,9 @@ def _stamp(module: str) -> str:
 
 def _run(*arguments: str) -> dict[str, Any]:
     """Run this module in a process of its own, since it has to import torch."""
-    path = os.pathsep.join([str(HERE.parent), *filter(None, sys.path), str(Path.cwd())])
+    path = os.pathsep.join([str(HERE.parents[1]), *filter(None, sys.path), str(Path.cwd())])
     done = subprocess.run(
-        [sys.executable, "-m", "models.catalogue", *arguments],
+        [sys.executable, "-m", "lightning_bench.models.catalogue", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
@@ -243,7 +243,7 @@ def main() -> None:
     parser.add_argument("--count", metavar="JSON", help="print the counts of a list of models")
     parser.add_argument("--describe", metavar="NAME", help="print the facts of one model")
     options = parser.parse_args()
-    from models import facts  # imports torch
+    from lightning_bench.models import facts  # imports torch
 
     if options.count:
         found = [facts.count_one(name, arguments) for name, arguments in json.loads(options.count)]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from models.errors import ModelError, nearest
+from lightning_bench.models.errors import ModelError, nearest
 
 RENAMED = [
     # Mixer and gMLP

@@ -2,10 +2,10 @@
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.patches import check_channels, check_shape
-from models.layers.recurrent_conv import RecurrentConv
-from models.registry import variant
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.patches import check_channels, check_shape
+from lightning_bench.models.layers.recurrent_conv import RecurrentConv
+from lightning_bench.models.registry import variant
 
 
 class ConvNet(nn.Module):

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from models import flops as products
-from models import library
-from models.errors import ModelError
-from models.inputs import example
-from models.registry import Variant, create, look_up, variants
-from models.tasks.depth import blocks
+from lightning_bench.models import flops as products
+from lightning_bench.models import library
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.inputs import example
+from lightning_bench.models.registry import Variant, create, look_up, variants
+from lightning_bench.models.tasks.depth import blocks
 
 
 def parameters(model: nn.Module) -> int:

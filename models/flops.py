@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from models.errors import ModelError
+from lightning_bench.models.errors import ModelError
 
 #: Names of operations that multiply matrices.
 _MULTIPLIES = re.compile(

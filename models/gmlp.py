@@ -8,14 +8,14 @@ from typing import NoReturn, TypedDict, Unpack
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.drop_path import drop_paths
-from models.layers.gate import Gate, spatial_gate
-from models.layers.initialise import initialise
-from models.layers.linear import Linear
-from models.layers.patches import Patches
-from models.layers.spatial import Matrix
-from models.registry import variant
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.drop_path import drop_paths
+from lightning_bench.models.layers.gate import Gate, spatial_gate
+from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.linear import Linear
+from lightning_bench.models.layers.patches import Patches
+from lightning_bench.models.layers.spatial import Matrix
+from lightning_bench.models.registry import variant
 
 
 class Block(nn.Module):

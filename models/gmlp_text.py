@@ -8,14 +8,14 @@ from typing import TypedDict, Unpack
 
 from torch import nn
 
-from models.gmlp import Block
-from models.layers.drop_path import drop_paths
-from models.layers.embedding import EncoderLayers, embedding
-from models.layers.gate import Gate
-from models.layers.pooling import TextPool
-from models.layers.spatial import Matrix
-from models.registry import variant
-from models.text import Stack, TextModel
+from lightning_bench.models.gmlp import Block
+from lightning_bench.models.layers.drop_path import drop_paths
+from lightning_bench.models.layers.embedding import EncoderLayers, embedding
+from lightning_bench.models.layers.gate import Gate
+from lightning_bench.models.layers.pooling import TextPool
+from lightning_bench.models.layers.spatial import Matrix
+from lightning_bench.models.registry import variant
+from lightning_bench.models.text import Stack, TextModel
 
 
 class Options(TypedDict, total=False):

@@ -4,7 +4,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import nn
 
-from models.errors import ModelError
+from lightning_bench.models.errors import ModelError
 
 
 @runtime_checkable

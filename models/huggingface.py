@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
+from lightning_bench.models.errors import ModelError
 
 
 class HuggingFaceText(nn.Module):

@@ -8,14 +8,14 @@ from typing import NoReturn, TypedDict, Unpack
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.activation import Activation, activation
-from models.layers.drop_path import drop_paths
-from models.layers.feedforward import FeedForward
-from models.layers.initialise import initialise
-from models.layers.patches import Patches
-from models.layers.spatial import SpatialLinear
-from models.registry import variant
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.activation import Activation, activation
+from lightning_bench.models.layers.drop_path import drop_paths
+from lightning_bench.models.layers.feedforward import FeedForward
+from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.patches import Patches
+from lightning_bench.models.layers.spatial import SpatialLinear
+from lightning_bench.models.registry import variant
 
 
 class TokenMixing(nn.Module):

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from models.layers.activation import Activation, activation
-from models.layers.patches import check_shape
-from models.registry import variant
+from lightning_bench.models.layers.activation import Activation, activation
+from lightning_bench.models.layers.patches import check_shape
+from lightning_bench.models.registry import variant
 
 
 class MLP(nn.Module):

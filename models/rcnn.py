@@ -8,10 +8,10 @@ from typing import TypedDict, Unpack
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.patches import check_channels
-from models.layers.recurrent_conv import RecurrentConv
-from models.registry import variant
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.patches import check_channels
+from lightning_bench.models.layers.recurrent_conv import RecurrentConv
+from lightning_bench.models.registry import variant
 
 
 class RCNN(nn.Module):

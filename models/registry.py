@@ -23,9 +23,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from models import arguments as signature
-from models.arguments import Argument, Value
-from models.errors import ModelError, UnknownModel, nearest
+from lightning_bench.models import arguments as signature
+from lightning_bench.models.arguments import Argument, Value
+from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "lightning_bench.models"
 # Not models: `tasks` train them, and reading Lightning here would cost three seconds; `probes`
 # measure them.
-SKIPPED = {"models.probes", "models.tasks"}
+SKIPPED = {"lightning_bench.models.probes", "lightning_bench.models.tasks"}
 
 P = ParamSpec("P")
 M = TypeVar("M", bound="nn.Module")
@@ -111,8 +111,8 @@ def _register(
 @cache
 def variants() -> Mapping[str, Variant]:
     """Every registered variant by name, sorted, after reading this package and entry points."""
-    package = importlib.import_module("models")
-    for module in pkgutil.walk_packages(package.__path__, "models."):
+    package = importlib.import_module("lightning_bench.models")
+    for module in pkgutil.walk_packages(package.__path__, "lightning_bench.models."):
         if not any(module.name.startswith(skipped) for skipped in SKIPPED):
             importlib.import_module(module.name)
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
@@ -135,7 +135,9 @@ def look_up(name: str) -> Variant:
     if ":" in name:
         return _imported(name)
     if name.startswith(("timm/", "hf/")):
-        from models import library  # here, since it registers its own variants with this module
+        from lightning_bench.models import (
+            library,  # here, since it registers its own variants with this module
+        )
 
         return library.look_up(name)
     if name not in variants():

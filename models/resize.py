@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from models.errors import ModelError
+from lightning_bench.models.errors import ModelError
 
 
 def resize_images(model: nn.Module, image_size: int) -> None:

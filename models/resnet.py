@@ -8,9 +8,9 @@ from typing import TypedDict, Unpack
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.patches import check_channels
-from models.registry import variant
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.patches import check_channels
+from lightning_bench.models.registry import variant
 
 
 class Block(nn.Module):

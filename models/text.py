@@ -2,11 +2,11 @@
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.embedding import FrozenEncoder, TokenEmbedding
-from models.layers.initialise import initialise
-from models.layers.pooling import TextPool
-from models.layers.text_heads import BothHeads, ClassificationHead, MaskedLMHead
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.embedding import FrozenEncoder, TokenEmbedding
+from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.pooling import TextPool
+from lightning_bench.models.layers.text_heads import BothHeads, ClassificationHead, MaskedLMHead
 
 
 class Stack(nn.Module):

@@ -4,13 +4,13 @@ import math
 
 from torch import Tensor, nn
 
-from models.layers.drop_path import drop_paths
-from models.layers.embedding import EncoderLayers, embedding
-from models.layers.pooling import TextPool
-from models.layers.positions import Positions, positions
-from models.registry import variant
-from models.text import Stack, TextModel
-from models.vit import Block
+from lightning_bench.models.layers.drop_path import drop_paths
+from lightning_bench.models.layers.embedding import EncoderLayers, embedding
+from lightning_bench.models.layers.pooling import TextPool
+from lightning_bench.models.layers.positions import Positions, positions
+from lightning_bench.models.registry import variant
+from lightning_bench.models.text import Stack, TextModel
+from lightning_bench.models.vit import Block
 
 
 class Encoder(Stack):

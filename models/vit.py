@@ -11,14 +11,14 @@ from typing import Literal, TypedDict, Unpack
 import torch
 from torch import Tensor, nn
 
-from models.layers.attention import Attention
-from models.layers.drop_path import drop_paths
-from models.layers.feedforward import FeedForward
-from models.layers.initialise import initialise
-from models.layers.patches import Patches
-from models.layers.positions import Positions, positions
-from models.layers.resnet_patches import ResNetPatches
-from models.registry import variant
+from lightning_bench.models.layers.attention import Attention
+from lightning_bench.models.layers.drop_path import drop_paths
+from lightning_bench.models.layers.feedforward import FeedForward
+from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.patches import Patches
+from lightning_bench.models.layers.positions import Positions, positions
+from lightning_bench.models.layers.resnet_patches import ResNetPatches
+from lightning_bench.models.registry import variant
 
 Pool = Literal["token", "mean"]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from reports import samples, statistics
-from reports.notes import Notes
-from reports.ranks import midranks
-from reports.statistics import Floats
-from reports.table import Cell, Column, Request, Row, Table
+from lightning_bench.reports import samples, statistics
+from lightning_bench.reports.notes import Notes
+from lightning_bench.reports.ranks import midranks
+from lightning_bench.reports.statistics import Floats
+from lightning_bench.reports.table import Cell, Column, Request, Row, Table
 
 RESAMPLES = 2_000
 DRAWS = 1_000_000  # runs drawn for one report at most; beyond it there are fewer resamples

@@ -7,8 +7,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from reports.notes import Notes
-from reports.table import Cell, Column, Note, Printed, Request, Row, Table
+from lightning_bench.reports.notes import Notes
+from lightning_bench.reports.table import Cell, Column, Note, Printed, Request, Row, Table
 
 SOUND = 1.05  # a printed count is rounded, and heads differ
 

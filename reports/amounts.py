@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from reports.table import Column, Kind
+from lightning_bench.reports.table import Column, Kind
 
 
 def whole(name: str, title: str) -> Column:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
-from bench.record import Record
-from reports.table import Attempt, End, Lost, Request, Run
+from lightning_bench.bench.record import Record
+from lightning_bench.reports.table import Attempt, End, Lost, Request, Run
 
 
 def of_record(record: Record, log: str) -> Attempt:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from reports import (
+from lightning_bench.reports import (
     across,
     against,
     attempts,
@@ -21,8 +21,8 @@ from reports import (
     scaling,
     search,
 )
-from reports.sketch import Sketch
-from reports.table import Report, Request, Run, State
+from lightning_bench.reports.sketch import Sketch
+from lightning_bench.reports.table import Report, Request, Run, State
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from reports import across, effort, growth, measured
-from reports.samples import Samples
-from reports.table import Figure, Request, Table
-from reports.text import slug
+from lightning_bench.reports import across, effort, growth, measured
+from lightning_bench.reports.samples import Samples
+from lightning_bench.reports.table import Figure, Request, Table
+from lightning_bench.reports.text import slug
 
 #: Entries whose colours and markers can be told apart; of more than that the others are grey.
 FEW = 12

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from reports import text
-from reports.table import Cell, Column, Comparison, OnExamples, Report
+from lightning_bench.reports import text
+from lightning_bench.reports.table import Cell, Column, Comparison, OnExamples, Report
 
 SHOWN_SEEDS = 5  # whose counts a paragraph spells out
 

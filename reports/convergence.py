@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from bench.record import Epoch
-from reports import samples, statistics
-from reports.notes import Notes
-from reports.table import Cell, Column, Request, Row, Table
+from lightning_bench.bench.record import Epoch
+from lightning_bench.reports import samples, statistics
+from lightning_bench.reports.notes import Notes
+from lightning_bench.reports.table import Cell, Column, Request, Row, Table
 
 
 def first_epoch(

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 
-from bench.record import Cost, Record
-from reports import attempts, samples, statistics
-from reports.notes import Notes
-from reports.table import Cell, Column, Kind, Note, Request, Row, Table
-from reports.text import joined
+from lightning_bench.bench.record import Cost, Record
+from lightning_bench.reports import attempts, samples, statistics
+from lightning_bench.reports.notes import Notes
+from lightning_bench.reports.table import Cell, Column, Kind, Note, Request, Row, Table
+from lightning_bench.reports.text import joined
 
 NOISY = 0.1  # coefficient of variation from which a speed is called noisy
 

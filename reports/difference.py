@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from reports import text
-from reports.table import Cell, Column, Report, Table
+from lightning_bench.reports import text
+from lightning_bench.reports.table import Cell, Column, Report, Table
 
 
 @dataclass(frozen=True)

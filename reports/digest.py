@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from reports.table import REPORT_VERSION, Request, Run
+from lightning_bench.reports.table import REPORT_VERSION, Request, Run
 
 
 def inputs(request: Request, runs: Iterable[Run]) -> str:

@@ -14,10 +14,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Self
 
-from bench.process import how_it_ended
-from reports import forks, series
-from reports.sketch import Sketch
-from reports.table import Figure, Run
+from lightning_bench.bench.process import how_it_ended
+from lightning_bench.reports import forks, series
+from lightning_bench.reports.sketch import Sketch
+from lightning_bench.reports.table import Figure, Run
 
 #: A figure's files: name and content.
 Files = list[tuple[str, bytes]]
@@ -86,7 +86,9 @@ def files(
 
 
 def _draw(kinds: Collection[str], task: Task) -> Files:
-    from reports import figures  # and matplotlib, which only the process that draws has to wait for
+    from lightning_bench.reports import (
+        figures,  # and matplotlib, which only the process that draws has to wait for
+    )
 
     sketch, figure, found = task
     drawn = figures.draw(sketch, figure, found, kinds)
@@ -98,7 +100,7 @@ def _keep(line: Connection, other_end: Connection, kinds: Collection[str]) -> No
     os.nice(5)  # what the caller does meanwhile takes longer
     other_end.close()  # or nobody would notice that the caller is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to answer
-    from reports import figures
+    from lightning_bench.reports import figures
 
     figures.get_ready(kinds)
     with suppress(EOFError, ConnectionError):  # of a caller that has nothing to draw, or is gone

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reports import statistics
-from reports.samples import Samples
-from reports.statistics import Floats
-from reports.table import OnExamples, Request
+from lightning_bench.reports import statistics
+from lightning_bench.reports.samples import Samples
+from lightning_bench.reports.statistics import Floats
+from lightning_bench.reports.table import OnExamples, Request
 
 RESAMPLES = 1_000
 CHUNK = 4_000_000  # weights held at a time

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from bench.record import Environment, Record
-from reports import search
-from reports.table import Fact, Request, Run
-from reports.text import joined, spans
+from lightning_bench.bench.record import Environment, Record
+from lightning_bench.reports import search
+from lightning_bench.reports.table import Fact, Request, Run
+from lightning_bench.reports.text import joined, spans
 
 # Packages whose versions can move a number; the store's environment has them all.
 PACKAGES = (

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from reports import search_figures, speed_figures
-from reports.across import critical_difference
-from reports.ink import INK
-from reports.looks import (
+from lightning_bench.reports import search_figures, speed_figures
+from lightning_bench.reports.across import critical_difference
+from lightning_bench.reports.ink import INK
+from lightning_bench.reports.looks import (
     COLOURS,
     LINES,
     STYLE,
@@ -28,11 +28,11 @@ from reports.looks import (
     looks,
     measured,
 )
-from reports.series import Series, column_of
-from reports.sketch import Sketch
-from reports.statistics import Floats
-from reports.table import Column, Figure, Row
-from reports.text import shorten, spread
+from lightning_bench.reports.series import Series, column_of
+from lightning_bench.reports.sketch import Sketch
+from lightning_bench.reports.statistics import Floats
+from lightning_bench.reports.table import Column, Figure, Row
+from lightning_bench.reports.text import shorten, spread
 
 
 def draw(

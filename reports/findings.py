@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from reports import statistics
-from reports.ranking import Ranking, Rankings
-from reports.samples import Samples
-from reports.table import Column, OnExamples, Request, Run, Table
-from reports.text import joined, number, p_value
+from lightning_bench.reports import statistics
+from lightning_bench.reports.ranking import Ranking, Rankings
+from lightning_bench.reports.samples import Samples
+from lightning_bench.reports.table import Column, OnExamples, Request, Run, Table
+from lightning_bench.reports.text import joined, number, p_value
 
 
 def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str]:

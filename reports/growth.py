@@ -6,7 +6,7 @@ A line joins entries of one model family that differ in depth (or in size) and i
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from reports.table import Entry
+from lightning_bench.reports.table import Entry
 
 DEPTH = frozenset({"depth", "layers"})
 SIZE = DEPTH | {"width", "hidden", "heads", "token_width", "channel_width", "patch"}

@@ -7,11 +7,11 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 
-from bench.record import Example
-from reports import pages, run_pages
-from reports.ink import INK, PAPER
-from reports.table import Cell, Column, Report, Row, Run, Table
-from reports.text import parts, thinned
+from lightning_bench.bench.record import Example
+from lightning_bench.reports import pages, run_pages
+from lightning_bench.reports.ink import INK, PAPER
+from lightning_bench.reports.table import Cell, Column, Report, Row, Run, Table
+from lightning_bench.reports.text import parts, thinned
 
 # All pictures of examples together take no more than this.
 PICTURE_BYTES = 500_000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from reports import pages
-from reports.table import Cell, Column, Report, Run
-from reports.text import parts, slug
+from lightning_bench.reports import pages
+from lightning_bench.reports.table import Cell, Column, Report, Run
+from lightning_bench.reports.text import parts, slug
 
 DELIMITERS = {
     "block_start_string": "<%",

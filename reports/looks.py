@@ -16,11 +16,11 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from reports.captions import FEW
-from reports.ink import INK, PAPER
-from reports.sketch import Sketch
-from reports.table import Column, Row
-from reports.text import shorten, spread
+from lightning_bench.reports.captions import FEW
+from lightning_bench.reports.ink import INK, PAPER
+from lightning_bench.reports.sketch import Sketch
+from lightning_bench.reports.table import Column, Row
+from lightning_bench.reports.text import shorten, spread
 
 # Okabe and Ito's palette without yellow, which is too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)

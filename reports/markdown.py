@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from reports import pages
-from reports.table import Cell, Column, Report, Run, Table
-from reports.text import heading, parts
+from lightning_bench.reports import pages
+from lightning_bench.reports.table import Cell, Column, Report, Run, Table
+from lightning_bench.reports.text import heading, parts
 
 SPACE = "\u00a0"  # one that does not break the line
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$#])")

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
-from bench.measure.record import Counts, Measurement, Session, Setting
-from reports import amounts, timing
-from reports.notes import Notes
-from reports.table import Cell, Column, Note, Request, Row, Table
-from reports.text import joined
+from lightning_bench.bench.measure.record import Counts, Measurement, Session, Setting
+from lightning_bench.reports import amounts, timing
+from lightning_bench.reports.notes import Notes
+from lightning_bench.reports.table import Cell, Column, Note, Request, Row, Table
+from lightning_bench.reports.text import joined
 
 #: From so many cores on, what others used is worth a warning.
 _BUSY = 0.25

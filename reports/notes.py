@@ -1,6 +1,6 @@
 """Footnotes of a table."""
 
-from reports.table import Note
+from lightning_bench.reports.table import Note
 
 
 class Notes:

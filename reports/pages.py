@@ -9,8 +9,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from reports import text
-from reports.table import Report, Run
+from lightning_bench.reports import text
+from lightning_bench.reports.table import Report, Run
 
 TEMPLATES = Path(__file__).parent / "templates"
 

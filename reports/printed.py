@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reports.table import Printed, Published
+from lightning_bench.reports.table import Printed, Published
 
 FOLDER = Path(__file__).parent / "published"
 # Printed units that are not those of a column: parameters are counts here, millions in print.

@@ -12,10 +12,10 @@ from dataclasses import field as default
 import numpy as np
 import numpy.typing as npt
 
-from reports import search, statistics
-from reports.samples import Samples
-from reports.statistics import Floats
-from reports.table import Comparison, Request, Verdict
+from lightning_bench.reports import search, statistics
+from lightning_bench.reports.samples import Samples
+from lightning_bench.reports.statistics import Floats
+from lightning_bench.reports.table import Comparison, Request, Verdict
 
 Indices = npt.NDArray[np.intp]
 

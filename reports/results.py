@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from reports import against, samples, search, statistics
-from reports.notes import Notes
-from reports.ranking import Rankings
-from reports.table import Cell, Column, Request, Row, Table
-from reports.text import heading, spans
+from lightning_bench.reports import against, samples, search, statistics
+from lightning_bench.reports.notes import Notes
+from lightning_bench.reports.ranking import Rankings
+from lightning_bench.reports.table import Cell, Column, Request, Row, Table
+from lightning_bench.reports.text import heading, spans
 
 _FLOPS = Column(id="flops", title="FLOPs", unit="G", kind="count", scale=1e-9, decimals=3)
 _LAYERS = Column(id="layers", title="Layers", kind="count", decimals=0)

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bench.record import Epoch, Record
-from reports import text
-from reports.table import Attempt, Run
+from lightning_bench.bench.record import Epoch, Record
+from lightning_bench.reports import text
+from lightning_bench.reports.table import Attempt, Run
 
 # Numbers in all curves together, and points of one at most: what a page of 2 MB has room for.
 NUMBERS, MOST = 60_000, 200

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bench.record import Record
-from reports.table import Entry, Request, Run
+from lightning_bench.bench.record import Record
+from lightning_bench.reports.table import Entry, Request, Run
 
 
 @dataclass

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from bench.measure.record import Contender, Counts, Measurement, Session
-from reports import timing
-from reports.table import Cell, Column, Entry, Note, Request, Row, Table
-from reports.text import joined
+from lightning_bench.bench.measure.record import Contender, Counts, Measurement, Session
+from lightning_bench.reports import timing
+from lightning_bench.reports.table import Cell, Column, Entry, Note, Request, Row, Table
+from lightning_bench.reports.text import joined
 
 #: What the documents claim of the mixing of S tokens: its cost grows with this power of S.
 CLAIMED_IN_S = {

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from bench.search.trial import Ledger, Trial, got_less
-from bench.spec import Scalar
-from reports import effort
-from reports.against import grouped
-from reports.notes import Notes
-from reports.table import Cell, Column, Fact, Request, Row, SearchLines, Table
-from reports.text import joined
+from lightning_bench.bench.search.trial import Ledger, Trial, got_less
+from lightning_bench.bench.spec import Scalar
+from lightning_bench.reports import effort
+from lightning_bench.reports.against import grouped
+from lightning_bench.reports.notes import Notes
+from lightning_bench.reports.table import Cell, Column, Fact, Request, Row, SearchLines, Table
+from lightning_bench.reports.text import joined
 
 
 def tables(request: Request) -> list[Table | None]:

@@ -5,10 +5,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from reports.looks import COLOURS, LINES, MARKERS, plain_ticks
-from reports.sketch import Sketch
-from reports.table import Column, Figure, SearchLines
-from reports.text import shorten
+from lightning_bench.reports.looks import COLOURS, LINES, MARKERS, plain_ticks
+from lightning_bench.reports.sketch import Sketch
+from lightning_bench.reports.table import Column, Figure, SearchLines
+from lightning_bench.reports.text import shorten
 
 
 def draw(axes: Axes, figure: Figure, sketch: Sketch, column: Column) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bench.record import Curve
-from reports.sketch import Sketch
-from reports.statistics import Floats
-from reports.table import Column, Figure, Run
-from reports.text import thinned
+from lightning_bench.bench.record import Curve
+from lightning_bench.reports.sketch import Sketch
+from lightning_bench.reports.statistics import Floats
+from lightning_bench.reports.table import Column, Figure, Run
+from lightning_bench.reports.text import thinned
 
 CURVE_POINTS = 100  # of a line; more would only make the files large
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from reports.table import Figure, Report, SearchLines, Table
+from lightning_bench.reports.table import Figure, Report, SearchLines, Table
 
 
 @dataclass(frozen=True)

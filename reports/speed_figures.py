@@ -8,12 +8,12 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from bench.measure.record import Session
-from reports import looks, scaling, timing
-from reports.ink import INK
-from reports.sketch import Sketch
-from reports.table import Column
-from reports.text import shorten, slug
+from lightning_bench.bench.measure.record import Session
+from lightning_bench.reports import looks, scaling, timing
+from lightning_bench.reports.ink import INK
+from lightning_bench.reports.sketch import Sketch
+from lightning_bench.reports.table import Column
+from lightning_bench.reports.text import shorten, slug
 
 
 def front(points: Collection[tuple[float, float]], sign: int = 1) -> list[tuple[float, float]]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from reports.ranks import signed_ranks
+from lightning_bench.reports.ranks import signed_ranks
 
 ALPHA = 0.05
 EXACT_SEEDS = 12  # up to 2¹¹ sign patterns a pair of entries; beyond it Wilcoxon's ranks

@@ -8,8 +8,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from reports.table import Cell, Column, Report, Row, Table
-from reports.text import heading, parts
+from lightning_bench.reports.table import Cell, Column, Report, Row, Table
+from lightning_bench.reports.text import heading, parts
 
 GAP = 2  # spaces between columns
 _Texts = tuple[int, Text, list[Text]]

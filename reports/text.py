@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from reports.table import Cell, Column, Comparison, OnExamples, Report
+from lightning_bench.reports.table import Cell, Column, Comparison, OnExamples, Report
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from reports import attempts
-from reports.table import Report, Run
+from lightning_bench.reports import attempts
+from lightning_bench.reports.table import Report, Run
 
 Value = str | int | float | None
 Row = dict[str, Value]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from reports import sketch, tidy
-from reports.table import Report, Run
+from lightning_bench.reports import sketch, tidy
+from lightning_bench.reports.table import Report, Run
 
 Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "png", "json"]
 #: The kind of figures that a format needs, or is.
@@ -45,7 +45,7 @@ def write(
     """
     kinds = kinds_of_figures(formats)
     if drawn is None and kinds:
-        from reports import drawing
+        from lightning_bench.reports import drawing
 
         drawn = drawing.files(sketch.of(report), runs, kinds)
     show(report)
@@ -83,20 +83,20 @@ def _content(
     if name == "parquet":
         return tidy.parquet(report, rows)
     if name == "tex":
-        from reports import latex
+        from lightning_bench.reports import latex
 
         return latex.render(report, runs)
     if name == "md":
-        from reports import markdown
+        from lightning_bench.reports import markdown
 
         return markdown.render(report, runs)
-    from reports import html
+    from lightning_bench.reports import html
 
     return html.render(report, runs)
 
 
 def _illustrate(page: str, report: Report, drawings: Mapping[str, bytes]) -> str:
-    from reports import html
+    from lightning_bench.reports import html
 
     inside = {figure.name: drawings[f"{figure.name}.svg"].decode() for figure in report.figures}
     return html.illustrate(page, report, inside)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-import models.catalogue
-import studies
-from bench.cli.app import app
-from bench.cluster import Cluster
-from bench.page import scalar
-from bench.search.page import Search
-from bench.study import Study, scales
+from lightning_bench import studies
+from lightning_bench.bench.cli.app import app
+from lightning_bench.bench.cluster import Cluster
+from lightning_bench.bench.page import scalar
+from lightning_bench.bench.search.page import Search
+from lightning_bench.bench.study import Study, scales
+from lightning_bench.models import catalogue as model_catalogue
 
 ROOT = Path(__file__).parents[1]
 TEXT = {".py", ".md", ".yaml", ".toml", ".txt", ".html", ".tex", ".json", ".jinja"}
@@ -65,7 +65,7 @@ def test_no_registry_and_no_machine_is_named() -> None:
 def test_the_table_of_models_is_what_bench_prints() -> None:
     table = re.search(r"<!-- models -->\n\n(.*?)\n<!-- /models -->", README, flags=re.DOTALL)
     assert table is not None
-    assert table[1] == models.catalogue.markdown_table()
+    assert table[1] == model_catalogue.markdown_table()
 
 
 def test_the_table_of_studies_is_that_of_the_pages() -> None:

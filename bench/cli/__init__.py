@@ -6,6 +6,6 @@ import sys
 def main() -> None:
     """Entry point of the `bench` command."""
     # A worker re-imports this module, so nothing heavy stands at its top.
-    from bench.cli.app import run
+    from lightning_bench.bench.cli.app import run
 
     sys.exit(run())

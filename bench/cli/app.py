@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-import bench
-from bench.cli import (
+import lightning_bench
+from lightning_bench.bench.cli import (
     cancel,
     check,
     check_model,
@@ -23,7 +23,7 @@ from bench.cli import (
     status,
     sync,
 )
-from bench.errors import UserError
+from lightning_bench.bench.errors import UserError
 
 EXIT_CODES = """\
 Exit codes: 0 all is well; 1 the machine or bench itself failed; 2 wrong input, nothing was
@@ -61,7 +61,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"lightning-bench {bench.__version__}")
+        typer.echo(f"lightning-bench {lightning_bench.__version__}")
         raise typer.Exit
 
 
@@ -91,7 +91,7 @@ def run(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("stopped", 130)
     except BrokenPipeError:
-        from bench.process import discard_output
+        from lightning_bench.bench.process import discard_output
 
         discard_output()  # of `bench list | head`
         return 0

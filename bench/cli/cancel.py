@@ -4,13 +4,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import studies
-from bench.cli.finding import find
-from bench.cli.options import DEFAULT_STORE, Scale, Settings, StoreFolder, make_plan, open_study
-from bench.errors import UserError, nearest
+from lightning_bench import studies
+from lightning_bench.bench.cli.finding import find
+from lightning_bench.bench.cli.options import (
+    DEFAULT_STORE,
+    Scale,
+    Settings,
+    StoreFolder,
+    make_plan,
+    open_study,
+)
+from lightning_bench.bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from bench.store import Store
+    from lightning_bench.bench.store import Store
 
 
 def cancel_command(
@@ -28,8 +35,8 @@ def cancel_command(
 
     It reaches runs and their parents on every host that shares the store, and a cluster's queue.
     """
-    from bench.launch.slurm import queued
-    from bench.store import Store
+    from lightning_bench.bench.launch.slurm import queued
+    from lightning_bench.bench.store import Store
 
     opened = Store(store)
     name = ""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import (
+from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     Format,
     OutputFormat,
@@ -17,13 +17,13 @@ from bench.cli.options import (
     make_plan,
     open_study,
 )
-from bench.errors import UserError
+from lightning_bench.bench.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.check import Printed
-    from bench.record import Environment, Record
-    from bench.store import Store
-    from bench.study import Study
+    from lightning_bench.bench.check import Printed
+    from lightning_bench.bench.record import Environment, Record
+    from lightning_bench.bench.store import Store
+    from lightning_bench.bench.study import Study
 
 BROKEN = 3
 
@@ -37,7 +37,7 @@ def check_command(
 ) -> int:
     """Check a study's records against the rules that make its table honest; for CI."""
     study, opened = open_study(name, scale, settings, store)
-    from bench.check import RULES_VERSION, check
+    from lightning_bench.bench.check import RULES_VERSION, check
 
     results = check(make_plan(study, opened), _printed(study))
     broken = sum(bool(breaches) for _, breaches in results)
@@ -53,7 +53,7 @@ def check_command(
             for rule, breaches in results
         )
         return BROKEN if broken else 0
-    from bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console
 
     console = Console(highlight=False)
     for rule, breaches in results:
@@ -70,16 +70,16 @@ def check_command(
 
 def _printed(study: "Study") -> "list[Printed]":
     """What is printed of each entry: in the row it reproduces, else the best in the column."""
-    import data.catalogue
-    from bench.check import Printed
-    from bench.cli import reporting
-    from reports.table import PERCENT
+    from lightning_bench.bench.check import Printed
+    from lightning_bench.bench.cli import reporting
+    from lightning_bench.data import catalogue as data_catalogue
+    from lightning_bench.reports.table import PERCENT
 
     rows = reporting.published(study)
     found = []
     for name, dataset in study.datasets().items():
         for metric in dataset.metrics:
-            higher = data.catalogue.HIGHER_IS_BETTER.get(metric, True)
+            higher = data_catalogue.HIGHER_IS_BETTER.get(metric, True)
             scale = 100.0 if metric in PERCENT else 1.0
             here = [
                 (cell.value / scale, row)
@@ -100,8 +100,8 @@ def reproduce_command(
     store: StoreFolder = DEFAULT_STORE,
 ) -> int:
     """Run a finished run again and say whether it came out equal; the store's record stays."""
-    from bench.reproduce import compare
-    from bench.store import Store
+    from lightning_bench.bench.reproduce import compare
+    from lightning_bench.bench.store import Store
 
     opened = Store(store)
     before = _find(opened, run)
@@ -134,15 +134,15 @@ def _find(store: "Store", prefix: str) -> "Record":
 
 def _run_again(before: "Record", store: "Store") -> "Record":
     """Run a spec in a store beside the store, with the same number of threads."""
-    from bench import sources
-    from bench.cli.console import Console
-    from bench.cli.display import Display
-    from bench.executor import Executor, Listed
-    from bench.launch.local import Local
-    from bench.order import Device, Execution
-    from bench.plan import PlannedRun
-    from bench.store import Store
-    from bench.study import Run
+    from lightning_bench.bench import sources
+    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.cli.display import Display
+    from lightning_bench.bench.executor import Executor, Listed
+    from lightning_bench.bench.launch.local import Local
+    from lightning_bench.bench.order import Device, Execution
+    from lightning_bench.bench.plan import PlannedRun
+    from lightning_bench.bench.store import Store
+    from lightning_bench.bench.study import Run
 
     beside = Store(store.root / "reproductions")
     beside.prepare()
@@ -181,7 +181,7 @@ def _start_of(before: "Record", store: "Store") -> Path | None:
 
 
 def _environments(store: "Store", *records: "Record") -> "dict[str, Environment]":
-    from bench.store import Store
+    from lightning_bench.bench.store import Store
 
     found = {}
     for record in records:

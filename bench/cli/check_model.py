@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.options import Format, OutputFormat, echo_json
+from lightning_bench.bench.cli.options import Format, OutputFormat, echo_json
 
 CHECKS_FAILED = 3
 
@@ -17,16 +17,16 @@ def check_model_command(
     output: OutputFormat = Format.TABLE,
 ) -> int:
     """Check a model of your own on a CPU, in about a minute: shapes, gradients, state and more."""
-    import models.catalogue
-    from bench.errors import UserError
-    from models.errors import ModelError
+    from lightning_bench.bench.errors import UserError
+    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.errors import ModelError
 
     try:
         # Torch-free, so that a wrong name is answered at once.
-        models.catalogue.find(name)
+        model_catalogue.find(name)
     except ModelError as error:
         raise UserError(str(error)) from None
-    from models.check import check
+    from lightning_bench.models.check import check
 
     results = check(name)
     failed = sum(result.status == "failed" for result in results)
@@ -35,7 +35,7 @@ def check_model_command(
     else:
         from rich.table import Table
 
-        from bench.cli.console import Console
+        from lightning_bench.bench.cli.console import Console
 
         styles = {"passed": "green", "failed": "red", "skipped": "yellow"}
         table = Table(box=None, show_header=False, pad_edge=False)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import (
+from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     Scale,
     Settings,
@@ -14,11 +14,11 @@ from bench.cli.options import (
     make_plan,
     open_study,
 )
-from bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from reports.difference import Change
-    from reports.table import Report
+    from lightning_bench.reports.difference import Change
+    from lightning_bench.reports.table import Report
 
 ReportPath = Annotated[Path, typer.Argument(help="A report.json, or the folder that holds it.")]
 
@@ -38,8 +38,8 @@ def compare_command(
             raise UserError(f"{study.name} has no entry {label!r}{nearest(label, study.entries)}")
     if a == b:
         raise UserError(f"{a!r} can't be compared with itself")
-    from bench.cli import reporting
-    from reports.compare import compare
+    from lightning_bench.bench.cli import reporting
+    from lightning_bench.reports.compare import compare
 
     plan = make_plan(study, opened)
     target = reporting.folder(study, opened, settings or [])
@@ -55,7 +55,7 @@ def compare_command(
 
 def diff_command(before: ReportPath, after: ReportPath) -> None:
     """Show what changed between two reports, and why: code, data, packages, hardware."""
-    from reports.difference import difference
+    from lightning_bench.reports.difference import difference
 
     found = difference(_read(before), _read(after))
     if not found.results and not found.causes:
@@ -74,7 +74,7 @@ def _arrow(change: "Change") -> str:
 def _read(path: Path) -> "Report":
     from pydantic import ValidationError
 
-    from reports.table import Report
+    from lightning_bench.reports.table import Report
 
     file = path / "report.json" if path.is_dir() else path
     try:

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from bench.cli.options import AnyName, Format, OutputFormat, Scale, echo_json
+from lightning_bench.bench.cli.options import AnyName, Format, OutputFormat, Scale, echo_json
 
 
 def describe_command(
@@ -16,7 +16,7 @@ def describe_command(
         return
     from rich.table import Table
 
-    from bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
@@ -28,25 +28,25 @@ def describe_command(
 
 
 def _facts(name: str, scale: str | None) -> dict[str, Any]:
-    import data.catalogue
-    import models.catalogue
-    import studies
-    from bench.errors import UserError, nearest
-    from data.errors import DataError
-    from models.errors import ModelError
+    from lightning_bench import studies
+    from lightning_bench.bench.errors import UserError, nearest
+    from lightning_bench.data import catalogue as data_catalogue
+    from lightning_bench.data.errors import DataError
+    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.errors import ModelError
 
     if name in studies.pages() or name.endswith((".yaml", ".yml")):
         return _study(name, scale)
-    if name in data.catalogue.entries() or name.startswith(("folder:", "text:")):
+    if name in data_catalogue.entries() or name.startswith(("folder:", "text:")):
         try:
-            dataset = data.catalogue.find(name)
+            dataset = data_catalogue.find(name)
         except DataError as error:
             raise UserError(str(error)) from None
         return {"name": name, "what": "data set", **_said(asdict(dataset))}
     try:
-        entry = models.catalogue.find(name)
+        entry = model_catalogue.find(name)
     except ModelError:
-        known = {*studies.pages(), *models.catalogue.entries(), *data.catalogue.entries()}
+        known = {*studies.pages(), *model_catalogue.entries(), *data_catalogue.entries()}
         raise UserError(
             f"nothing is called {name!r}{nearest(name, known)} (bench list shows all)"
         ) from None
@@ -65,7 +65,7 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
 
 
 def _study(name: str, scale: str | None) -> dict[str, Any]:
-    from bench import study
+    from lightning_bench.bench import study
 
     path = study.find(name)
     loaded = study.load(name, scale)

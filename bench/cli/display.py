@@ -9,10 +9,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from bench.cli.options import duration
-from bench.executor import Listener
-from bench.plan import PlannedRun
-from bench.record import Epoch, Failure, Record
+from lightning_bench.bench.cli.options import duration
+from lightning_bench.bench.executor import Listener
+from lightning_bench.bench.plan import PlannedRun
+from lightning_bench.bench.record import Epoch, Failure, Record
 
 
 class Display(Listener):

@@ -4,11 +4,11 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from bench.plan import Plan
-    from bench.store import Store
+    from lightning_bench.bench.plan import Plan
+    from lightning_bench.bench.store import Store
 
 _SHOWN = 4
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.options import echo_json
-from bench.errors import UserError
+from lightning_bench.bench.cli.options import echo_json
+from lightning_bench.bench.errors import UserError
 
 
 class Kind(StrEnum):
@@ -33,13 +33,13 @@ def list_command(
 ) -> None:
     """List studies, models and data sets."""
     if output is ListFormat.MARKDOWN:
-        import models.catalogue
+        from lightning_bench.models import catalogue as model_catalogue
 
         if kind is not Kind.MODELS:
             raise UserError(
                 "only models have a Markdown table: bench list models --format markdown"
             )
-        typer.echo(models.catalogue.markdown_table(), nl=False)
+        typer.echo(model_catalogue.markdown_table(), nl=False)
         return
     rows = {k: _ROWS[k]() for k in Kind if kind in (None, k)}
     if output is ListFormat.JSON:
@@ -48,7 +48,7 @@ def list_command(
         return
     from rich.table import Table
 
-    from bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console
 
     console = Console()
     for k, found in rows.items():
@@ -63,8 +63,8 @@ def list_command(
 
 
 def _studies() -> list[dict[str, Any]]:
-    import studies
-    from bench import page, study
+    from lightning_bench import studies
+    from lightning_bench.bench import page, study
 
     rows = []
     for name, path in studies.pages().items():
@@ -74,7 +74,7 @@ def _studies() -> list[dict[str, Any]]:
 
 
 def _models() -> list[dict[str, Any]]:
-    import models.catalogue
+    from lightning_bench.models import catalogue as model_catalogue
 
     return [
         {
@@ -86,12 +86,12 @@ def _models() -> list[dict[str, Any]]:
             "flops": entry.flops,
             "summary": entry.summary,
         }
-        for entry in models.catalogue.entries().values()
+        for entry in model_catalogue.entries().values()
     ]
 
 
 def _data() -> list[dict[str, Any]]:
-    import data.catalogue
+    from lightning_bench.data import catalogue as data_catalogue
 
     return [
         {
@@ -104,7 +104,7 @@ def _data() -> list[dict[str, Any]]:
             "source": entry.source,
             "licence": entry.licence,
         }
-        for entry in data.catalogue.entries().values()
+        for entry in data_catalogue.entries().values()
     ]
 
 

@@ -6,9 +6,16 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.finding import find
-from bench.cli.options import DEFAULT_STORE, Scale, Settings, StoreFolder, make_plan, open_study
-from bench.errors import UserError
+from lightning_bench.bench.cli.finding import find
+from lightning_bench.bench.cli.options import (
+    DEFAULT_STORE,
+    Scale,
+    Settings,
+    StoreFolder,
+    make_plan,
+    open_study,
+)
+from lightning_bench.bench.errors import UserError
 
 _POLL_S = 0.3
 
@@ -32,7 +39,7 @@ def logs_command(
     ] = False,
 ) -> None:
     """Print the log of a run, with the path of its file first on standard error."""
-    from bench.store import Store
+    from lightning_bench.bench.store import Store
 
     opened = Store(store)
     plan = make_plan(*open_study(study, scale, settings, store)) if study else None

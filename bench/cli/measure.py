@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bench.cli.options import (
+from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     Settings,
     StoreFolder,
     _complete_name,
     echo_json,
 )
-from bench.errors import UserError, nearest
-from bench.order import Device
-from bench.spec import Precision
+from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.order import Device
+from lightning_bench.bench.spec import Precision
 
 if TYPE_CHECKING:
-    from bench.measure.record import Contender, Session, Setting
-    from reports.table import Table
+    from lightning_bench.bench.measure.record import Contender, Session, Setting
+    from lightning_bench.reports.table import Table
 
 Format = Literal["table", "json", "markdown"]
 INTERRUPTED = 130
@@ -62,8 +62,8 @@ def measure_command(
     `--mode count` counts alone, all models where none is named. --set and --vary take arguments
     of the models, as in --vary image_size=64,128,256.
     """
-    from bench.cli import measuring
-    from bench.store import Store
+    from lightning_bench.bench.cli import measuring
+    from lightning_bench.bench.store import Store
 
     if store.exists() and not store.is_dir():
         raise UserError(f"the store {store} is no folder")
@@ -77,7 +77,7 @@ def measure_command(
         _settings(batch_size, precision, compiled, device, devices, threads, mode),
         vary,
     )
-    from bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console
 
     # The result alone goes to the output where a program reads it.
     console = Console(highlight=False, stderr=output != "table")
@@ -110,8 +110,8 @@ def _settings(
     mode: str,
 ) -> "list[Setting]":
     """A setting for each mode, and where there are several devices, for one and for all."""
-    from bench.launch.devices import demand, gpus
-    from bench.measure.record import Setting
+    from lightning_bench.bench.launch.devices import demand, gpus
+    from lightning_bench.bench.measure.record import Setting
 
     demand(device, devices, threads)
     where: Literal["cpu", "cuda"] = "cuda" if device != "cpu" and gpus() else "cpu"
@@ -155,15 +155,15 @@ def _contenders(names: list[str], settings: list[str], vary: str | None) -> "lis
 
 
 def _contender(name: str, label: str, given: dict[str, str], size: dict[str, str]) -> "Contender":
-    import models.catalogue
-    from bench import page
-    from bench.measure.record import Contender
-    from models.errors import ModelError
+    from lightning_bench.bench import page
+    from lightning_bench.bench.measure.record import Contender
+    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.errors import ModelError
 
     values = {key: page.scalar(value) for key, value in (given | size).items()}
     try:
-        entry = models.catalogue.find(name)
-        arguments = models.catalogue.check_arguments(entry, values)
+        entry = model_catalogue.find(name)
+        arguments = model_catalogue.check_arguments(entry, values)
     except ModelError as error:
         raise UserError(str(error)) from None
     # What was varied stands in the record even where it is the default.
@@ -188,14 +188,14 @@ def _asked(
 
 def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[Table]":
     """The counts of these models, or of all, without allocating a weight."""
-    import models.catalogue
-    from bench.measure import counting
-    from models.errors import ModelError
-    from reports import measured, scaling
+    from lightning_bench.bench.measure import counting
+    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.errors import ModelError
+    from lightning_bench.reports import measured, scaling
 
     if vary and not names:
         raise UserError("--vary: name the models that it is an argument of")
-    contenders = _contenders(names or list(models.catalogue.entries()), settings, vary)
+    contenders = _contenders(names or list(model_catalogue.entries()), settings, vary)
     try:
         found = [(c, counting.count(c.model, c.args)) for c in contenders]
     except (ModelError, NotImplementedError) as error:
@@ -206,7 +206,7 @@ def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[T
 
 
 def _tables(session: "Session") -> "list[Table]":
-    from reports import measured, scaling
+    from lightning_bench.reports import measured, scaling
 
     growth = scaling.table(session)
     return [*measured.tables(session), *([growth] if growth else [])]
@@ -214,7 +214,7 @@ def _tables(session: "Session") -> "list[Table]":
 
 def _print(output: Format, session: "Session | None", tables: "list[Table]") -> None:
     """The tables for a reader, or all numbers for a program."""
-    from reports import scaling
+    from lightning_bench.reports import scaling
 
     said = scaling.findings(session) if session else []
     if output == "json":
@@ -223,14 +223,14 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
             rows.append({"session": session.model_dump(mode="json")})
         echo_json(rows)
     elif output == "markdown":
-        from reports import markdown
+        from lightning_bench.reports import markdown
 
         typer.echo(markdown.tables(tables))
         for line in said:
             typer.echo(f"- {markdown.escape(line)}")
     else:
-        from bench.cli.console import Console
-        from reports import terminal
+        from lightning_bench.bench.cli.console import Console
+        from lightning_bench.reports import terminal
 
         console = Console(highlight=False)
         if session:
@@ -241,8 +241,8 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
 def _draw(console: Any, root: Path, session: "Session") -> None:
     """Write the figures of what was varied, and say where everything is."""
     if session.varied:
-        from bench.store import write_atomically
-        from reports import speed_figures
+        from lightning_bench.bench.store import write_atomically
+        from lightning_bench.reports import speed_figures
 
         folder = root / "reports" / f"measure-{session.id}"
         folder.mkdir(parents=True, exist_ok=True)

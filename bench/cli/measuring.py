@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
-from bench.cli.options import duration
-from reports.text import joined
+from lightning_bench.bench.cli.options import duration
+from lightning_bench.reports.text import joined
 
 if TYPE_CHECKING:
-    from bench.measure.order import Failed, Job, Ready
-    from bench.measure.record import Contender, Session, Setting
-    from bench.measure.sampling import Pace
-    from bench.plan import Plan
-    from bench.store import Store
+    from lightning_bench.bench.measure.order import Failed, Job, Ready
+    from lightning_bench.bench.measure.record import Contender, Session, Setting
+    from lightning_bench.bench.measure.sampling import Pace
+    from lightning_bench.bench.plan import Plan
+    from lightning_bench.bench.store import Store
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Way:
 
     def pace(self) -> "Pace":
         """How much sampling it takes."""
-        from bench.measure.sampling import CAREFUL, QUICK
+        from lightning_bench.bench.measure.sampling import CAREFUL, QUICK
 
         pace = QUICK if self.quick else CAREFUL
         return replace(pace, rounds=self.rounds) if self.rounds else pace
@@ -46,11 +46,11 @@ def measure(
     way: Way,
 ) -> "Session":
     """Measure, keep the session in the store, and return it; nothing is kept of half of one."""
-    import models.catalogue
-    from bench.measure import of_study, shelf
-    from bench.measure.session import Course
+    from lightning_bench.bench.measure import of_study, shelf
+    from lightning_bench.bench.measure.session import Course
+    from lightning_bench.models import catalogue as model_catalogue
 
-    modules = {models.catalogue.find(contender.model).module for contender, _ in asked}
+    modules = {model_catalogue.find(contender.model).module for contender, _ in asked}
     pace = way.pace()
     course = Course(
         asked=asked,
@@ -70,8 +70,8 @@ def measure(
 
 def for_study(console: Console, store: "Store", plan: "Plan") -> None:
     """Measure the models of a study that asks for it, unless that is done and nothing changed."""
-    from bench.launch.devices import gpus
-    from bench.measure import of_study
+    from lightning_bench.bench.launch.devices import gpus
+    from lightning_bench.bench.measure import of_study
 
     runs, wanted = [planned.run for planned in plan.runs], plan.study.measure
     if wanted is None or not runs or of_study.find(store, runs, wanted):
@@ -130,7 +130,7 @@ class Display:
 
     def prepared(self, job: "Job", answer: "Ready | Failed") -> None:
         """It is at its pace, or failed."""
-        from bench.measure.order import Failed
+        from lightning_bench.bench.measure.order import Failed
 
         self._prepared += 1
         self._last_s = time.monotonic() - self._preparing

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from bench.plan import Plan
-    from bench.store import Store
-    from bench.study import Study
+    from lightning_bench.bench.plan import Plan
+    from lightning_bench.bench.store import Store
+    from lightning_bench.bench.study import Study
 
 
 class Format(StrEnum):
@@ -25,17 +25,17 @@ class Format(StrEnum):
 
 
 def _complete_study(incomplete: str) -> list[str]:
-    import studies
+    from lightning_bench import studies
 
     return [name for name in studies.pages() if name.startswith(incomplete)]
 
 
 def _complete_name(incomplete: str) -> list[str]:
-    import data.catalogue
-    import models.catalogue
-    import studies
+    from lightning_bench import studies
+    from lightning_bench.data import catalogue as data_catalogue
+    from lightning_bench.models import catalogue as model_catalogue
 
-    names = [*studies.pages(), *models.catalogue.entries(), *data.catalogue.entries()]
+    names = [*studies.pages(), *model_catalogue.entries(), *data_catalogue.entries()]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -93,9 +93,9 @@ def open_study(
     cluster: list[str] | None = None,
 ) -> tuple["Study", "Store"]:
     """Load a study and name its store; nothing is written."""
-    from bench.errors import UserError
-    from bench.store import Store
-    from bench.study import load
+    from lightning_bench.bench.errors import UserError
+    from lightning_bench.bench.store import Store
+    from lightning_bench.bench.study import load
 
     if store.exists() and not store.is_dir():
         raise UserError(f"the store {store} is no folder")
@@ -104,7 +104,7 @@ def open_study(
 
 def use_data_root(folder: Path | None) -> None:
     """Let all that loads data, workers too, look into this mirror first."""
-    from bench.errors import UserError
+    from lightning_bench.bench.errors import UserError
 
     if folder is None:
         return
@@ -115,8 +115,8 @@ def use_data_root(folder: Path | None) -> None:
 
 def make_plan(study: "Study", store: "Store") -> "Plan":
     """The study's plan as of now."""
-    from bench import plan, sources
-    from bench.search import ledger
+    from lightning_bench.bench import plan, sources
+    from lightning_bench.bench.search import ledger
 
     with _nothing_to_collect():
         books = ledger.books(study.cells(), store.root)
@@ -143,7 +143,7 @@ def _nothing_to_collect() -> Iterator[None]:
 
 def default_jobs(study: "Study") -> int:
     """How many runs of a study go side by side here."""
-    from bench.launch.devices import room
+    from lightning_bench.bench.launch.devices import room
 
     return max(1, room("auto", study.devices or 1, study.threads))
 

@@ -3,8 +3,8 @@
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from bench.cli import searches
-from bench.cli.options import (
+from lightning_bench.bench.cli import searches
+from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     Format,
     Jobs,
@@ -21,7 +21,7 @@ from bench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from bench.plan import Plan, PlannedRun
+    from lightning_bench.bench.plan import Plan, PlannedRun
 
 STYLES = {"done": "green", "failed": "red", "stale": "yellow", "running": "cyan", "missing": ""}
 
@@ -42,8 +42,8 @@ def plan_command(
         return
     from rich.table import Table
 
-    from bench.cli.console import Console
-    from reports.text import spans
+    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.reports.text import spans
 
     table = Table(box=None, pad_edge=False)
     for column in ("entry", "data", "seeds", "state"):

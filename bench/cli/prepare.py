@@ -4,7 +4,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.cli.options import (
+from lightning_bench.bench.cli.options import (
     DataRoot,
     Format,
     OutputFormat,
@@ -30,14 +30,14 @@ def prepare_command(
     """Fetch, decode, tokenise and verify a study's data and weights."""
     from rich.markup import escape
 
-    from bench import needs
-    from bench.cli.console import Console
-    from bench.study import load
+    from lightning_bench.bench import needs
+    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.study import load
 
     use_data_root(data_root)
     study = load(name, scale, settings or ())
-    from data.prepare import prepare
-    from data.progress import size
+    from lightning_bench.data.prepare import prepare
+    from lightning_bench.data.progress import size
 
     console = Console(highlight=False, stderr=output is Format.JSON)
     # A folder or a file of one's own is not fetched.

@@ -4,7 +4,7 @@ from typing import Annotated, cast
 
 import typer
 
-from bench.cli.options import (
+from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     Scale,
     Settings,
@@ -44,12 +44,12 @@ def report_command(
     ] = None,
 ) -> None:
     """Write a study's report from what is in the store, and print its tables."""
-    from bench.cli import reporting
-    from bench.cli.console import Console
-    from bench.errors import UserError, nearest
-    from bench.process import leave
-    from reports import drawing, terminal
-    from reports.write import Format, kinds_of_figures
+    from lightning_bench.bench.cli import reporting
+    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.errors import UserError, nearest
+    from lightning_bench.bench.process import leave
+    from lightning_bench.reports import drawing, terminal
+    from lightning_bench.reports.write import Format, kinds_of_figures
 
     chosen = []
     for word in formats.split(","):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bench.errors import UserError, nearest
-from models.probes import PROBES
-from reports import digest
-from reports.table import (
+from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.models.probes import PROBES
+from lightning_bench.reports import digest
+from lightning_bench.reports.table import (
     PERCENT,
     Attempt,
     Counts,
@@ -25,18 +25,18 @@ from reports.table import (
     Run,
     State,
 )
-from reports.write import FORMATS, Format, kinds_of_figures, paths, write
+from lightning_bench.reports.write import FORMATS, Format, kinds_of_figures, paths, write
 
 if TYPE_CHECKING:
-    from bench import store as stores
-    from bench.plan import Plan, PlannedRun
-    from bench.record import Examples
-    from bench.store import Store
-    from bench.study import Entry as StudyEntry
-    from bench.study import Study
-    from data.dataset import DataSet
-    from reports.drawing import Studio
-    from reports.sketch import Sketch
+    from lightning_bench.bench import store as stores
+    from lightning_bench.bench.plan import Plan, PlannedRun
+    from lightning_bench.bench.record import Examples
+    from lightning_bench.bench.store import Store
+    from lightning_bench.bench.study import Entry as StudyEntry
+    from lightning_bench.bench.study import Study
+    from lightning_bench.data.dataset import DataSet
+    from lightning_bench.reports.drawing import Studio
+    from lightning_bench.reports.sketch import Sketch
 
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
@@ -76,13 +76,13 @@ def make(
         if found and all((target / path).exists() for path in paths(found, wanted)):
             show(found)
             return found
-    from reports.build import build
+    from lightning_bench.reports.build import build
 
     kinds = kinds_of_figures(wanted)
     drawn: Iterator[tuple[str, bytes]] = iter(())
 
     def draw(found: "Sketch") -> None:
-        from reports import drawing
+        from lightning_bench.reports import drawing
 
         nonlocal drawn
         drawn = drawing.files(found, runs, kinds, studio)
@@ -95,8 +95,8 @@ def make(
 
 def chosen_pages(plan: "Plan", target: Path) -> dict[Path, str]:
     """Pages of what the study's searches chose, by where they go beside its report."""
-    from bench.search import frozen
-    from reports.text import slug
+    from lightning_bench.bench.search import frozen
+    from lightning_bench.reports.text import slug
 
     found = frozen.pages(plan.study, plan.searches)
     several = len(plan.study.data) > 1
@@ -107,7 +107,7 @@ def chosen_pages(plan: "Plan", target: Path) -> dict[Path, str]:
 
 
 def _write_chosen(plan: "Plan", target: Path) -> None:
-    from bench.store import write_atomically
+    from lightning_bench.bench.store import write_atomically
 
     for path, text in chosen_pages(plan, target).items():
         write_atomically(path, text.encode())
@@ -115,7 +115,7 @@ def _write_chosen(plan: "Plan", target: Path) -> None:
 
 def on_examples(plan: "Plan", store: "Store", a: str, b: str) -> list[OnExamples]:
     """Two entries on the same test examples, however large the study is."""
-    from reports import examples, samples
+    from lightning_bench.reports import examples, samples
 
     request, runs = _request(plan, store), _runs(plan, store)
     entries = [entry for entry in request.entries if entry.label in (a, b)]
@@ -134,8 +134,8 @@ def _predictions(plan: "Plan") -> dict[str, Any] | None:
 
 def _read(plan: "Plan", entries: Collection[str] | None = None) -> dict[str, Any]:
     """The predictions of finished runs, of some entries or all; a damaged file is left out."""
-    from bench import predictions
-    from bench.store import Damaged
+    from lightning_bench.bench import predictions
+    from lightning_bench.bench.store import Damaged
 
     found = {}
     for planned in plan.runs:
@@ -157,7 +157,7 @@ def _current(path: Path, inputs: str) -> Report | None:
 
 
 def _request(plan: "Plan", store: "Store", against: str | None = None) -> Request:
-    import data.catalogue
+    from lightning_bench.data import catalogue as data_catalogue
 
     study = plan.study
     datasets = study.datasets()
@@ -191,7 +191,7 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
         counted=_counted(study) if not study.seeds else {},
         epochs_to=study.epochs_to,
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
-        higher_is_better=dict(data.catalogue.HIGHER_IS_BETTER),
+        higher_is_better=dict(data_catalogue.HIGHER_IS_BETTER),
         percent=[*PERCENT, *_shifted(datasets.values())],
         averages=study.averages,
         published=published(study, against),
@@ -214,9 +214,9 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
 
 def _depth(entry: "StudyEntry") -> int | None:
     """Blocks or layers: an argument, its default, or told by the model's title."""
-    import models.catalogue
+    from lightning_bench.models import catalogue as model_catalogue
 
-    variant = models.catalogue.find(entry.model)
+    variant = model_catalogue.find(entry.model)
     for name in ("depth", "layers"):
         argument = variant.arguments.get(name)
         value = entry.args.get(name, argument.default if argument else None)
@@ -228,7 +228,7 @@ def _depth(entry: "StudyEntry") -> int | None:
 
 def _speeds(plan: "Plan", store: "Store") -> dict[str, Any]:
     """The session that measured the study's models, and who is who in it."""
-    from bench.measure import of_study
+    from lightning_bench.bench.measure import of_study
 
     runs, wanted = [planned.run for planned in plan.runs], plan.study.measure
     session = of_study.find(store, runs, wanted) if wanted and runs else None
@@ -253,7 +253,7 @@ def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":
 
 def _counted(study: "Study") -> dict[str, Counts]:
     """What the models of a study that trains nothing count, on the first data set they read."""
-    import models.catalogue
+    from lightning_bench.models import catalogue as model_catalogue
 
     read = study.first_read()
     wanted = [
@@ -261,7 +261,7 @@ def _counted(study: "Study") -> dict[str, Counts]:
         for label, dataset in read.items()
     ]
     found = {}
-    for label, counts in zip(read, models.catalogue.counts(wanted), strict=True):
+    for label, counts in zip(read, model_catalogue.counts(wanted), strict=True):
         if "error" in counts:
             raise UserError(f"{study.name}: {label} can't be made: {counts['error']}")
         found[label] = Counts.model_validate(counts)
@@ -288,7 +288,7 @@ def _shifted(datasets: "Iterable[DataSet]") -> list[str]:
 
 def _unequal(study: "Study") -> list[str]:
     """Entries whose recipe departs from the study's, those with the same departure together."""
-    from reports.text import joined
+    from lightning_bench.reports.text import joined
 
     departed: dict[str, list[str]] = {}
     for label, entry in study.entries.items():
@@ -314,7 +314,7 @@ def published(study: "Study", against: str | None = None) -> list[Published]:
 
     A page of one's own names its columns as the report does, `digits/accuracy` or `parameters`.
     """
-    from reports import printed
+    from lightning_bench.reports import printed
 
     if against == "none":
         return []
@@ -333,7 +333,7 @@ def published(study: "Study", against: str | None = None) -> list[Published]:
 
 def _own(study: "Study", path: Path) -> list[Published]:
     """The rows of a page of the user's."""
-    from reports import printed
+    from lightning_bench.reports import printed
 
     try:
         table = printed.load_page(path)
@@ -378,7 +378,7 @@ def _state(planned: "PlannedRun") -> State:
 
 def _earlier(newest: "stores.Attempt", store: "Store") -> list[Attempt]:
     """What came before the record; a newest attempt that left none is among it, once it ended."""
-    from reports.attempts import of_record
+    from lightning_bench.reports.attempts import of_record
 
     found = []
     ended = [] if newest.record or newest.state == "running" else [newest]

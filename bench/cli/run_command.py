@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bench.cli.options import (
+from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     ClusterSettings,
     DataRoot,
@@ -25,21 +25,21 @@ from bench.cli.options import (
     open_study,
     use_data_root,
 )
-from bench.errors import UserError, nearest
-from bench.launch.devices import demand, demand_compiler, gpus
-from bench.order import Device, Execution, Strategy, unfit
+from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.launch.devices import demand, demand_compiler, gpus
+from lightning_bench.bench.order import Device, Execution, Strategy, unfit
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from rich.console import Console
 
-    from bench.cli.display import Display
-    from bench.executor import Executor
-    from bench.launch.launcher import Launcher
-    from bench.plan import Plan, PlannedRun
-    from bench.store import Store
-    from bench.study import Study
-    from bench.tracking.mirror import Mirror
+    from lightning_bench.bench.cli.display import Display
+    from lightning_bench.bench.executor import Executor
+    from lightning_bench.bench.launch.launcher import Launcher
+    from lightning_bench.bench.plan import Plan, PlannedRun
+    from lightning_bench.bench.store import Store
+    from lightning_bench.bench.study import Study
+    from lightning_bench.bench.tracking.mirror import Mirror
 
 Engine = Literal["local", "slurm"]
 
@@ -100,7 +100,7 @@ def run_command(
 
     Finished runs are kept: after an interruption the same command goes on.
     """
-    from bench.tracking import TRACKERS
+    from lightning_bench.bench.tracking import TRACKERS
 
     for tracker in track or ():
         if tracker not in TRACKERS:
@@ -149,7 +149,7 @@ def run_command(
             raise OSError(error.errno, what, str(store)) from None
         plan = make_plan(study, opened)
     if study.measure is not None:
-        from bench.cli import measuring
+        from lightning_bench.bench.cli import measuring
 
         try:
             measuring.for_study(console, opened, plan)
@@ -167,8 +167,8 @@ def run_command(
 
 def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage":
     """Open where a search keeps its Optuna studies; one out of reach is said before all else."""
-    from bench.search import cell
-    from bench.search.storage import connect
+    from lightning_bench.bench.search import cell
+    from lightning_bench.bench.search.storage import connect
 
     if storage is None:
         store.prepare()
@@ -201,9 +201,9 @@ def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
 
 def _demand_data(plan: "Plan") -> None:
     """Say in one line, before anything starts, what data or weights are not to be had."""
-    from bench import needs
-    from data import repository
-    from data.errors import DataError
+    from lightning_bench.bench import needs
+    from lightning_bench.data import repository
+    from lightning_bench.data.errors import DataError
 
     try:
         for dataset, patterns in needs.files(plan.study):
@@ -231,8 +231,8 @@ class _Way:
         self, console: "Console", store: "Store", plan: "Plan", mirror: "Mirror | None"
     ) -> None:
         """Run what the plan lacks, and wait for what others run."""
-        from bench.executor import Executor, Listener
-        from bench.ordered import Ordered
+        from lightning_bench.bench.executor import Executor, Listener
+        from lightning_bench.bench.ordered import Ordered
 
         to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
         jobs = max(1, min(self.jobs, len(to_run)))
@@ -254,8 +254,8 @@ class _Way:
         self, console: "Console", store: "Store", plan: "Plan", memory: "BaseStorage"
     ) -> "Plan":
         """Run all trials that the budgets leave; the plan afterwards has the final runs."""
-        from bench.executor import Executor
-        from bench.search import tune
+        from lightning_bench.bench.executor import Executor
+        from lightning_bench.bench.search import tune
 
         study, search = plan.study, plan.study.search
         assert search is not None
@@ -290,22 +290,22 @@ class _Way:
             console.print(line)
 
     def _display(self, console: "Console", planned: "list[PlannedRun]", jobs: int) -> "Display":
-        from bench.cli.display import Display
+        from lightning_bench.bench.cli.display import Display
 
         return Display(console, planned, jobs, quiet=self.quiet, verbose=self.verbose)
 
     def _launcher(self, study: "Study", store: "Store", jobs: int) -> "Launcher":
         """The engine; on this host its forks find the libraries of the study imported."""
         if self.engine == "slurm":
-            from bench.launch.slurm import Slurm
+            from lightning_bench.bench.launch.slurm import Slurm
 
             return Slurm(jobs, store, study.cluster, f"{study.name}-{study.scale}")
-        import models.catalogue
-        from bench import needs
-        from bench.launch.local import Local
-        from bench.sources import task_module
+        from lightning_bench.bench import needs
+        from lightning_bench.bench.launch.local import Local
+        from lightning_bench.bench.sources import task_module
+        from lightning_bench.models import catalogue as model_catalogue
 
-        modules = {models.catalogue.find(entry.model).module for entry in study.entries.values()}
+        modules = {model_catalogue.find(entry.model).module for entry in study.entries.values()}
         for dataset in needs.datasets(study):
             modules |= {dataset.module, task_module(dataset)}
         return Local(jobs, self.execution.device, sorted(modules))
@@ -314,7 +314,7 @@ class _Way:
 def _mirror(trackers: list[str] | None, store: "Store", plan: "Plan") -> "Mirror | None":
     if not trackers:
         return None
-    from bench.tracking.mirror import Mirror
+    from lightning_bench.bench.tracking.mirror import Mirror
 
     return Mirror(trackers, store.root, plan.study)
 
@@ -323,9 +323,9 @@ def _show_report(
     console: "Console", store: "Store", plan: "Plan", settings: list[str], *, tracked: bool
 ) -> Path:
     """Print the report of a plan, making its files where they are not current."""
-    from bench.cli import reporting
-    from reports import terminal
-    from reports.write import FORMATS, TRACKED
+    from lightning_bench.bench.cli import reporting
+    from lightning_bench.reports import terminal
+    from lightning_bench.reports.write import FORMATS, TRACKED
 
     target = reporting.folder(plan.study, store, settings)
     reporting.make(
@@ -368,7 +368,7 @@ def _answering(executor: "Executor", study: str) -> Iterator[None]:
 
     A `bench cancel` of the study is a first one, on whatever host.
     """
-    from bench.executor import Listener
+    from lightning_bench.bench.executor import Listener
 
     class Cancellation(Listener):
         def tick(self) -> None:
@@ -394,6 +394,6 @@ def _answering(executor: "Executor", study: str) -> Iterator[None]:
 
 def _again() -> str:
     """The same command; its options decide, too, whether a checkpoint can be gone on from."""
-    from bench import provenance
+    from lightning_bench.bench import provenance
 
     return shlex.join(["bench", *provenance.command_line()[1:]])

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bench.cli.options import duration
+from lightning_bench.bench.cli.options import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from bench.plan import Plan
-    from bench.search.trial import Ledger
+    from lightning_bench.bench.plan import Plan
+    from lightning_bench.bench.search.trial import Ledger
 
 
 def show(console: "Console", plan: "Plan") -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bench.cli import searches
-from bench.cli.options import (
+from lightning_bench.bench.cli import searches
+from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     Format,
     OutputFormat,
@@ -21,14 +21,14 @@ from bench.cli.options import (
     make_plan,
     open_study,
 )
-from bench.errors import UserError
+from lightning_bench.bench.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.cli.console import Console
-    from bench.launch.slurm import Queued
-    from bench.plan import Plan
-    from bench.store import Attempt, Store
-    from bench.study import Run, Study
+    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.launch.slurm import Queued
+    from lightning_bench.bench.plan import Plan
+    from lightning_bench.bench.store import Attempt, Store
+    from lightning_bench.bench.study import Run, Study
 
 _EVERY_S = 2.0
 
@@ -53,7 +53,7 @@ def status_command(
     if output is Format.JSON:
         echo_json(_Status.now(study, opened).rows())
         return
-    from bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console
 
     console = Console(highlight=False)
     if watch:
@@ -105,7 +105,7 @@ class _Status:
     @classmethod
     def now(cls, study: "Study", store: "Store") -> "_Status":
         """Read the store and the queue."""
-        from bench.launch.slurm import queued
+        from lightning_bench.bench.launch.slurm import queued
 
         plan = make_plan(study, store)
         newest = {planned.key: planned.attempt for planned in plan.all if planned.attempt}
@@ -126,7 +126,7 @@ class _Status:
     @property
     def summary(self) -> str:
         """All of it in a line."""
-        from bench.cli.plan import summary
+        from lightning_bench.bench.cli.plan import summary
 
         return summary(self.plan, default_jobs(self.plan.study))
 
@@ -174,7 +174,7 @@ class _Status:
 
     def drawn(self, console: "Console") -> str:
         """What `show` would print there."""
-        from bench.cli.console import Console
+        from lightning_bench.bench.cli.console import Console
 
         # One of its own, since what a live display's console prints goes above the display.
         page = Console(
@@ -188,7 +188,7 @@ class _Status:
         """Print it."""
         from rich.table import Table
 
-        from bench.cli.plan import STYLES
+        from lightning_bench.bench.cli.plan import STYLES
 
         rows = self.rows()
         states = [state for state, count in self.plan.counts().items() if count]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.options import (
+from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     Scale,
     Settings,
@@ -13,7 +13,7 @@ from bench.cli.options import (
     make_plan,
     open_study,
 )
-from bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError, nearest
 
 
 def sync_command(
@@ -27,7 +27,7 @@ def sync_command(
     ] = False,
 ) -> None:
     """Send a study's records and report to a tracker; the store stays the only truth."""
-    from bench.tracking import TRACKERS
+    from lightning_bench.bench.tracking import TRACKERS
 
     if to not in TRACKERS:
         raise UserError(f"unknown tracker {to!r}{nearest(to, TRACKERS)}")
@@ -35,13 +35,13 @@ def sync_command(
     plan = make_plan(study, opened)
     if all(planned.attempt is None for planned in plan.runs):
         raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")
-    from bench.cli import reporting
-    from bench.tracking.events import Reported, Tracker, replay
-    from bench.tracking.mirror import make
-    from reports.write import TRACKED
+    from lightning_bench.bench.cli import reporting
+    from lightning_bench.bench.tracking.events import Reported, Tracker, replay
+    from lightning_bench.bench.tracking.mirror import make
+    from lightning_bench.reports.write import TRACKED
 
     if to == "wandb":
-        from bench.tracking import weights_and_biases
+        from lightning_bench.bench.tracking import weights_and_biases
 
         if not offline and not weights_and_biases.has_credentials():
             raise UserError("no W&B credentials: wandb login, or set WANDB_API_KEY, or --offline")

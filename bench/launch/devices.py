@@ -6,8 +6,8 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.errors import UserError
-from bench.order import Device
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.order import Device
 
 
 def gpus() -> list[str]:

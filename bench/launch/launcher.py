@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bench.order import Order
+from lightning_bench.bench.order import Order
 
 
 @dataclass(frozen=True)

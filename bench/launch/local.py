@@ -15,10 +15,10 @@ from multiprocessing.process import BaseProcess
 from select import select
 from typing import TYPE_CHECKING
 
-from bench.launch import devices
-from bench.launch.launcher import Ending, Job
-from bench.order import STOPPED, TAKEN, Device, Order, carry_out
-from bench.process import how_it_ended, oom_kills
+from lightning_bench.bench.launch import devices
+from lightning_bench.bench.launch.launcher import Ending, Job
+from lightning_bench.bench.order import STOPPED, TAKEN, Device, Order, carry_out
+from lightning_bench.bench.process import how_it_ended, oom_kills
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -82,7 +82,7 @@ class Local:
         self._gpus = [] if device == "cpu" else devices.gpus()
         self._context = get_context("forkserver")
         # The model files of the study, so that a fork has its libraries imported already.
-        self._context.set_forkserver_preload(["bench.worker", *modules])
+        self._context.set_forkserver_preload(["lightning_bench.bench.worker", *modules])
         self._spare: LocalJob | None = None
 
     def start(self, order: Order, slot: int) -> LocalJob:

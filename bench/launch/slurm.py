@@ -27,12 +27,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from bench import order as orders
-from bench.cluster import Cluster
-from bench.errors import UserError
-from bench.launch.launcher import Ending, Job
-from bench.order import STOPPED, TAKEN, Order
-from bench.store import Attempt, Store
+from lightning_bench.bench import order as orders
+from lightning_bench.bench.cluster import Cluster
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.launch.launcher import Ending, Job
+from lightning_bench.bench.order import STOPPED, TAKEN, Order
+from lightning_bench.bench.store import Attempt, Store
 
 _POLL_S = 1.0
 #: The queue is asked no more often than this.
@@ -143,7 +143,7 @@ class Slurm:
     def _send(self, order: Order, folder: Path) -> str:
         path = folder / f"order-{order.attempt}.json"
         orders.write(order, path)
-        words = [sys.executable, "-m", "bench.launch.slurm", "batch", str(path)]
+        words = [sys.executable, "-m", "lightning_bench.bench.launch.slurm", "batch", str(path)]
         lines = ["#!/bin/sh", *self.cluster.setup, f"exec {shlex.join(words)}", ""]
         answer = _call(
             "sbatch", *options(self.cluster, order),
@@ -307,7 +307,7 @@ def batch(path: Path) -> int:
         [
             "srun", "--kill-on-bad-exit=0", f"--wait={_PARTING_S}",
             f"--cpus-per-task={order.threads}",
-            sys.executable, "-m", "bench.launch.slurm", "rank", str(path),
+            sys.executable, "-m", "lightning_bench.bench.launch.slurm", "rank", str(path),
         ]
     )  # fmt: skip
     code = ranks.wait()
@@ -331,8 +331,8 @@ def rank(path: Path) -> int:
     # The imports take seconds.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     try:
-        from bench import worker
-        from bench.ranks import Rank
+        from lightning_bench.bench import worker
+        from lightning_bench.bench.ranks import Rank
 
         worker.main(orders.read(path), Rank.of_slurm())
     except SystemExit as end:

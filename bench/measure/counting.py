@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from bench.measure.record import Counts
-from bench.spec import Scalar
-from models import facts, flops
-from models.inputs import example
-from models.registry import Variant, look_up
+from lightning_bench.bench.measure.record import Counts
+from lightning_bench.bench.spec import Scalar
+from lightning_bench.models import facts, flops
+from lightning_bench.models.inputs import example
+from lightning_bench.models.registry import Variant, look_up
 
 #: A backward pass makes two products of the size of each forward one: by the weights' gradient,
 #: and by the input's. (FlopCounterMode's own count of it is wrong for depthwise convolutions.)

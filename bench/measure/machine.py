@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.measure.memory import available_bytes
-from bench.measure.record import Machine, Processor
+from lightning_bench.bench.measure.memory import available_bytes
+from lightning_bench.bench.measure.record import Machine, Processor
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

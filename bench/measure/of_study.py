@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-import models.catalogue
-from bench import sources
-from bench.measure import shelf
-from bench.measure.record import Contender, Mode, Session, Setting
-from bench.spec import Precision, Settings
-from bench.store import Store
+from lightning_bench.bench import sources
+from lightning_bench.bench.measure import shelf
+from lightning_bench.bench.measure.record import Contender, Mode, Session, Setting
+from lightning_bench.bench.spec import Precision, Settings
+from lightning_bench.bench.store import Store
+from lightning_bench.models import catalogue as model_catalogue
 
 if TYPE_CHECKING:
-    from bench.study import Run
+    from lightning_bench.bench.study import Run
 
 
 class Measure(Settings):
@@ -39,10 +39,10 @@ def contenders(
     for run in runs:
         if names and run.spec.data.name not in names:
             continue
-        entry = models.catalogue.find(run.spec.model.name)
+        entry = model_catalogue.find(run.spec.model.name)
         facts = sources.dataset_of(run.spec.data).facts()
         given = {**run.spec.model.args, **facts}
-        arguments = models.catalogue.check_arguments(entry, given)
+        arguments = model_catalogue.check_arguments(entry, given)
         found.setdefault((run.entry, run.dataset), (entry.name, entry.family, arguments))
     return {
         (entry, dataset): Contender(

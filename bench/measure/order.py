@@ -4,8 +4,16 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Literal
 
-from bench.measure.record import Block, Contender, Counts, FailureKind, Memory, Setting, WarmUp
-from bench.measure.sampling import Pace
+from lightning_bench.bench.measure.record import (
+    Block,
+    Contender,
+    Counts,
+    FailureKind,
+    Memory,
+    Setting,
+    WarmUp,
+)
+from lightning_bench.bench.measure.sampling import Pace
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,6 @@ class Failed:
 
 def carry_out(pipe: Connection, job: Job) -> None:
     """What a fork of the server, which has imported the worker already, is started with."""
-    from bench.measure import process
+    from lightning_bench.bench.measure import process
 
     process.main(pipe, job)

@@ -14,15 +14,15 @@ from typing import Literal
 
 import torch
 
-from bench.measure import counting, energy, machine, memory, work
-from bench.measure.clock import Clock, Step, clock_of
-from bench.measure.order import Failed, Job, Ready, Taken
-from bench.measure.peers import Alone, Group
-from bench.measure.record import Block, Counts, Memory, WarmUp
-from bench.measure.sampling import Pace, steps_a_block, warm_up
-from bench.process import die_with_parent, send_output
-from models import inputs as examples
-from models.registry import look_up
+from lightning_bench.bench.measure import counting, energy, machine, memory, work
+from lightning_bench.bench.measure.clock import Clock, Step, clock_of
+from lightning_bench.bench.measure.order import Failed, Job, Ready, Taken
+from lightning_bench.bench.measure.peers import Alone, Group
+from lightning_bench.bench.measure.record import Block, Counts, Memory, WarmUp
+from lightning_bench.bench.measure.sampling import Pace, steps_a_block, warm_up
+from lightning_bench.bench.process import die_with_parent, send_output
+from lightning_bench.models import inputs as examples
+from lightning_bench.models.registry import look_up
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Cannot allocate memory")
 

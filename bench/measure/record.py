@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bench.record import Provenance
-from bench.spec import Precision, Scalar
+from lightning_bench.bench.record import Provenance
+from lightning_bench.bench.spec import Precision, Scalar
 
 SCHEMA_VERSION = 1
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from bench.measure.clock import Clock, Step
-from bench.measure.record import WarmUp
+from lightning_bench.bench.measure.clock import Clock, Step
+from lightning_bench.bench.measure.record import WarmUp
 
 #: Medians that differ by less are the same pace.
 AGREE = 0.02

@@ -11,11 +11,11 @@ from multiprocessing.process import BaseProcess
 from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
-import bench
-from bench import provenance
-from bench.measure import machine, shelf
-from bench.measure.order import Failed, Job, Ready, Taken, carry_out
-from bench.measure.record import (
+import lightning_bench
+from lightning_bench.bench import provenance
+from lightning_bench.bench.measure import machine, shelf
+from lightning_bench.bench.measure.order import Failed, Job, Ready, Taken, carry_out
+from lightning_bench.bench.measure.record import (
     Block,
     Contender,
     Failure,
@@ -24,10 +24,10 @@ from bench.measure.record import (
     Session,
     Setting,
 )
-from bench.measure.sampling import Pace, largest_batch, turns
-from bench.process import how_it_ended, oom_kills
-from bench.record import Provenance
-from bench.store import Store
+from lightning_bench.bench.measure.sampling import Pace, largest_batch, turns
+from lightning_bench.bench.process import how_it_ended, oom_kills
+from lightning_bench.bench.record import Provenance
+from lightning_bench.bench.store import Store
 
 _POLL_S = 0.1
 _PATIENCE_S = 2.0
@@ -211,7 +211,9 @@ class Course:
     def run(self, store: Store, listener: Listener) -> Session:
         """Measure; on any exception, Ctrl-C among them, all processes are ended first."""
         context = get_context("forkserver")
-        context.set_forkserver_preload(["bench.measure.process", *sorted(self.modules)])
+        context.set_forkserver_preload(
+            ["lightning_bench.bench.measure.process", *sorted(self.modules)]
+        )
         started = provenance.now()
         on_gpu = any(setting.device == "cuda" for _, setting in self.asked)
         before = machine.look(on_gpu)
@@ -282,7 +284,7 @@ def _provenance(course: Course, environment: str) -> Provenance:
         environment=environment,
         sources=dict(course.sources),
         command=provenance.command_line(),
-        bench_version=bench.__version__,
+        bench_version=lightning_bench.__version__,
         git_revision=commit,
         git_dirty=dirty,
         host=socket.gethostname(),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bench.measure.record import SCHEMA_VERSION, Contender, Session, Setting
-from bench.spec import canonical_json
-from bench.store import Damaged, Store, seal, unseal, write_atomically
+from lightning_bench.bench.measure.record import SCHEMA_VERSION, Contender, Session, Setting
+from lightning_bench.bench.spec import canonical_json
+from lightning_bench.bench.store import Damaged, Store, seal, unseal, write_atomically
 
 
 def folder(store: Store) -> Path:

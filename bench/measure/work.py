@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bench.measure.clock import Step
-from bench.measure.record import Contender, Setting
-from bench.spec import Precision
-from models.inputs import example
-from models.registry import Variant, look_up
+from lightning_bench.bench.measure.clock import Step
+from lightning_bench.bench.measure.record import Contender, Setting
+from lightning_bench.bench.spec import Precision
+from lightning_bench.models.inputs import example
+from lightning_bench.models.registry import Variant, look_up
 
 _DTYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 

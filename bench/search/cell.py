@@ -7,11 +7,11 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 
-import data.catalogue
-from bench.search.page import Search
-from bench.search.space import Space, apply
-from bench.spec import ModelSpec, Recipe, RunSpec, Scalar, canonical_json
-from models.arguments import Argument
+from lightning_bench.bench.search.page import Search
+from lightning_bench.bench.search.space import Space, apply
+from lightning_bench.bench.spec import ModelSpec, Recipe, RunSpec, Scalar, canonical_json
+from lightning_bench.data import catalogue as data_catalogue
+from lightning_bench.models.arguments import Argument
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Cell:
     @property
     def higher_is_better(self) -> bool:
         """Whether more of the metric is better."""
-        return data.catalogue.HIGHER_IS_BETTER[self.metric]
+        return data_catalogue.HIGHER_IS_BETTER[self.metric]
 
     @cached_property
     def digest(self) -> str:

@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import models.catalogue
-from bench import fitting
-from bench.errors import UserError
-from bench.page import Where
-from bench.search.page import Search
-from bench.search.space import ARGS, BadSpace, Parameter, Space, resolve
-from bench.spec import Recipe
-from data.dataset import DataSet
+from lightning_bench.bench import fitting
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.page import Where
+from lightning_bench.bench.search.page import Search
+from lightning_bench.bench.search.space import ARGS, BadSpace, Parameter, Space, resolve
+from lightning_bench.bench.spec import Recipe
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.models import catalogue as model_catalogue
 
 if TYPE_CHECKING:
-    from bench.study import Entry, Study
+    from lightning_bench.bench.study import Entry, Study
 
 
 def space_of(search: Search, entry: "Entry", recipe: Recipe, read: list[DataSet]) -> Space:
     """An entry's space; what is shared and would do nothing on its data is left out of it."""
-    known = models.catalogue.find(entry.model).arguments
+    known = model_catalogue.find(entry.model).arguments
     shared = {
         key: parameter
         for key, parameter in search.space.items()

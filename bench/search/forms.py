@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bench.search.space import Parameter
-from bench.search.trial import Trial
+from lightning_bench.bench.search.space import Parameter
+from lightning_bench.bench.search.trial import Trial
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from bench.search.space import ARGS
-from bench.search.trial import Ledger
+from lightning_bench.bench.search.space import ARGS
+from lightning_bench.bench.search.trial import Ledger
 
 if TYPE_CHECKING:
-    from bench.study import Study
+    from lightning_bench.bench.study import Study
 
 
 def pages(study: "Study", ledgers: Iterable[Ledger]) -> dict[str, str]:

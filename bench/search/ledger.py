@@ -21,12 +21,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from bench.errors import UserError
-from bench.search.cell import Cell
-from bench.search.space import Values
-from bench.search.trial import Ledger, Trial
-from bench.sources import changed
-from bench.store import is_locked, write_atomically
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.search.cell import Cell
+from lightning_bench.bench.search.space import Values
+from lightning_bench.bench.search.trial import Ledger, Trial
+from lightning_bench.bench.sources import changed
+from lightning_bench.bench.store import is_locked, write_atomically
 
 _VALUES: TypeAdapter[Values] = TypeAdapter(Values)
 

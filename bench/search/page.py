@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bench.search.space import Parameter
-from bench.spec import Settings
+from lightning_bench.bench.search.space import Parameter
+from lightning_bench.bench.spec import Settings
 
 SamplerName = Literal["tpe", "random", "gp", "cmaes", "grid"]
 PrunerName = Literal["none", "median", "asha", "hyperband"]

@@ -3,9 +3,9 @@
 import hashlib
 from typing import TYPE_CHECKING
 
-from bench.search.page import Search
-from bench.search.space import Parameter, Space
-from bench.spec import Scalar
+from lightning_bench.bench.search.page import Search
+from lightning_bench.bench.search.space import Parameter, Space
+from lightning_bench.bench.spec import Scalar
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -46,7 +46,7 @@ def _tpe(search: Search, space: Space, seed: int) -> "BaseSampler":
     """TPE, told what all trials have: to find that out it would read every trial, for every one."""
     from optuna.samplers import TPESampler
 
-    from bench.search import forms
+    from lightning_bench.bench.search import forms
 
     shared = {
         name: forms.distribution(parameter)

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from bench.search import forms, samplers
-from bench.search.cell import Cell
-from bench.search.space import Values
-from bench.search.storage import patiently
-from bench.search.trial import Trial
+from lightning_bench.bench.search import forms, samplers
+from lightning_bench.bench.search.cell import Cell
+from lightning_bench.bench.search.space import Values
+from lightning_bench.bench.search.storage import patiently
+from lightning_bench.bench.search.trial import Trial
 
 if TYPE_CHECKING:
     import optuna

@@ -13,11 +13,11 @@ from typing import Any, Literal, Self
 
 from pydantic import ValidationError, model_validator
 
-from bench.errors import nearest
-from bench.spec import Recipe, Scalar, Settings
-from models import arguments
-from models.arguments import Argument
-from models.errors import ModelError
+from lightning_bench.bench.errors import nearest
+from lightning_bench.bench.spec import Recipe, Scalar, Settings
+from lightning_bench.models import arguments
+from lightning_bench.models.arguments import Argument
+from lightning_bench.models.errors import ModelError
 
 ARGS = "args."
 DISTRIBUTIONS = ("float", "int", "choice")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage, RDBStorage
@@ -45,7 +45,7 @@ def connect(url: str | None, folder: Path) -> "BaseStorage":
     """Open the storage, making it where it is new; one that can't be reached is a UserError."""
     import optuna
 
-    from bench.search.journal import Journal
+    from lightning_bench.bench.search.journal import Journal
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     check(url)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bench.search.page import Search
-from bench.search.space import Parameter
-from bench.spec import Scalar
+from lightning_bench.bench.search.page import Search
+from lightning_bench.bench.search.space import Parameter
+from lightning_bench.bench.spec import Scalar
 
 TrialState = Literal["done", "pruned", "failed"]
 

@@ -13,17 +13,17 @@ from datetime import datetime
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from bench import provenance, sources
-from bench.executor import Listener
-from bench.plan import PlannedRun, judge
-from bench.record import Epoch, Record
-from bench.search import ledger
-from bench.search.cell import Cell
-from bench.search.ledger import Book, Claim
-from bench.search.sampling import Sampling
-from bench.search.trial import Trial, TrialState
-from bench.store import Attempt, Store
-from bench.study import Run
+from lightning_bench.bench import provenance, sources
+from lightning_bench.bench.executor import Listener
+from lightning_bench.bench.plan import PlannedRun, judge
+from lightning_bench.bench.record import Epoch, Record
+from lightning_bench.bench.search import ledger
+from lightning_bench.bench.search.cell import Cell
+from lightning_bench.bench.search.ledger import Book, Claim
+from lightning_bench.bench.search.sampling import Sampling
+from lightning_bench.bench.search.trial import Trial, TrialState
+from lightning_bench.bench.store import Attempt, Store
+from lightning_bench.bench.study import Run
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage

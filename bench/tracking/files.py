@@ -4,8 +4,15 @@ import csv
 import io
 from pathlib import Path
 
-from bench.store import write_atomically
-from bench.tracking.events import Began, Event, Finished, Progressed, curve_values, final_values
+from lightning_bench.bench.store import write_atomically
+from lightning_bench.bench.tracking.events import (
+    Began,
+    Event,
+    Finished,
+    Progressed,
+    curve_values,
+    final_values,
+)
 
 
 class TensorBoard:

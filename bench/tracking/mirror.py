@@ -9,11 +9,18 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.executor import Listener
-from bench.plan import PlannedRun
-from bench.record import Epoch, Record
-from bench.study import Study
-from bench.tracking.events import Event, Finished, Progressed, Reported, Tracker, began
+from lightning_bench.bench.executor import Listener
+from lightning_bench.bench.plan import PlannedRun
+from lightning_bench.bench.record import Epoch, Record
+from lightning_bench.bench.study import Study
+from lightning_bench.bench.tracking.events import (
+    Event,
+    Finished,
+    Progressed,
+    Reported,
+    Tracker,
+    began,
+)
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
@@ -26,10 +33,10 @@ PATIENCE_S = 60.0
 def make(name: str, store: Path, study: str, scale: str) -> Tracker:
     """A tracker by its name."""
     if name == "wandb":
-        from bench.tracking.weights_and_biases import WeightsAndBiases, mode
+        from lightning_bench.bench.tracking.weights_and_biases import WeightsAndBiases, mode
 
         return WeightsAndBiases(store, study, scale, mode())
-    from bench.tracking import files
+    from lightning_bench.bench.tracking import files
 
     folder = f"{study}-{scale}"
     return files.Csv(store, folder) if name == "csv" else files.TensorBoard(store, folder)

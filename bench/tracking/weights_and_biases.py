@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import wandb
 
-from bench.tracking.events import (
+from lightning_bench.bench.tracking.events import (
     Began,
     Event,
     Finished,
@@ -16,7 +16,7 @@ from bench.tracking.events import (
     curve_values,
     final_values,
 )
-from reports.table import Report, Table
+from lightning_bench.reports.table import Report, Table
 
 PROJECT = "lightning-bench"
 Mode = Literal["online", "offline"]

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.linear import Linear
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.linear import Linear
 
 SHORT = 1024  # positions; of so many the weights are still small beside all else that is kept
 

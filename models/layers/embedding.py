@@ -5,9 +5,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.linear import Linear
-from models.layers.memory import Memory, signs
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.linear import Linear
+from lightning_bench.models.layers.memory import Memory, signs
 
 
 class TokenEmbedding(nn.Module):

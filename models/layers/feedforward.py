@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from models.layers.activation import Activation, activation
-from models.layers.linear import Linear
+from lightning_bench.models.layers.activation import Activation, activation
+from lightning_bench.models.layers.linear import Linear
 
 
 class FeedForward(nn.Module):

@@ -8,9 +8,9 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.attention import Attention
-from models.layers.spatial import Matrix, SquareLinear, ToeplitzLinear
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.attention import Attention
+from lightning_bench.models.layers.spatial import Matrix, SquareLinear, ToeplitzLinear
 
 Gate = Literal["linear", "additive", "multiplicative", "split"]
 

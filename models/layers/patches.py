@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
+from lightning_bench.models.errors import ModelError
 
 
 class Patches(nn.Module):

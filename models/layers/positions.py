@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.errors import ModelError
+from lightning_bench.models.errors import ModelError
 
 Positions = Literal["learned", "sinusoidal", "none"]
 

@@ -4,8 +4,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.patches import check_shape
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.patches import check_shape
 
 
 class ResNetPatches(nn.Module):

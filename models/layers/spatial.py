@@ -9,8 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.layers.linear import along_sequence
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.linear import along_sequence
 
 Matrix = Literal["dense", "toeplitz"]
 

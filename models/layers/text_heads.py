@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
-from models.layers.initialise import initialise
-from models.layers.linear import Linear
-from models.layers.pooling import TextPool, pooling
+from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.linear import Linear
+from lightning_bench.models.layers.pooling import TextPool, pooling
 
 
 class MaskedLMHead(nn.Module):

@@ -18,7 +18,8 @@ class Probe(NamedTuple):
 #: The probes by the names that a study page gives them.
 PROBES: Mapping[str, Probe] = {
     "receptive-field": Probe(
-        "models.probes.receptive_field", ("field_box", "field_formula", "field_effective")
+        "lightning_bench.models.probes.receptive_field",
+        ("field_box", "field_formula", "field_effective"),
     ),
-    "toeplitz": Probe("models.probes.toeplitz", ("toeplitz", "toeplitz_random")),
+    "toeplitz": Probe("lightning_bench.models.probes.toeplitz", ("toeplitz", "toeplitz_random")),
 }

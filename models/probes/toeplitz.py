@@ -13,8 +13,8 @@ distribution. In a grid of patches the distance has two parts, rows and columns.
 import torch
 from torch import Tensor, nn
 
-from models.layers.spatial import SquareLinear
-from models.mixer import TokenMixing
+from lightning_bench.models.layers.spatial import SquareLinear
+from lightning_bench.models.mixer import TokenMixing
 
 
 def measure(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, float]:

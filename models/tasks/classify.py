@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.tasks.optimisation import Optimisation
-from models.tasks.scores import NO_LABEL
-from models.tasks.task import Task
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.scores import NO_LABEL
+from lightning_bench.models.tasks.task import Task
 
 
 class Classify(Task):

@@ -9,7 +9,7 @@ MLP. Models of timm say themselves what their layers are.
 
 from torch import nn
 
-from models.errors import ModelError
+from lightning_bench.models.errors import ModelError
 
 
 def layers(model: nn.Module) -> dict[str, int]:

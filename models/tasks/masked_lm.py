@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.tasks.optimisation import Optimisation
-from models.tasks.steps import Batch
-from models.tasks.task import Task
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.steps import Batch
+from lightning_bench.models.tasks.task import Task
 
 #: The target of a token that is not to be predicted.
 IGNORED = -100

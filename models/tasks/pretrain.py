@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from models.tasks.masked_lm import IGNORED, MaskedLM
-from models.tasks.optimisation import Optimisation
-from models.tasks.steps import Batch
+from lightning_bench.models.tasks.masked_lm import IGNORED, MaskedLM
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.steps import Batch
 
 #: Both heads' logits: B×S×words and B×2.
 Output = tuple[Tensor, Tensor]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.tasks.optimisation import Optimisation
-from models.tasks.task import Task
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.task import Task
 
 
 class Regress(Task):

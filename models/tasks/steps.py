@@ -9,8 +9,8 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn, optim
 
-from models.tasks.average import Average
-from models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.average import Average
+from lightning_bench.models.tasks.optimisation import Optimisation
 
 
 class Batch(Protocol):

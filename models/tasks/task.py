@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn, optim
 from torchmetrics import MeanMetric
 
-from models.tasks.average import Average
-from models.tasks.freezing import freeze_body, train_head
-from models.tasks.optimisation import Optimisation
-from models.tasks.predictions import Predictions
-from models.tasks.scores import score
-from models.tasks.steps import Batch, Learner, Progress, Steps
+from lightning_bench.models.tasks.average import Average
+from lightning_bench.models.tasks.freezing import freeze_body, train_head
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.predictions import Predictions
+from lightning_bench.models.tasks.scores import score
+from lightning_bench.models.tasks.steps import Batch, Learner, Progress, Steps
 
 
 class Task(Learner, ABC):

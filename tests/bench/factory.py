@@ -1,7 +1,7 @@
 """Records made up for tests of what reads them."""
 
-from bench.record import Cost, Provenance, Record
-from bench.spec import DataSpec, ModelSpec, RunSpec
+from lightning_bench.bench.record import Cost, Provenance, Record
+from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
 
 SPEC = RunSpec(model=ModelSpec(name="mlp"), data=DataSpec(name="digits"))
 

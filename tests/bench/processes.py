@@ -7,11 +7,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from bench import sources
-from bench.order import Order, carry_out
-from bench.record import Record
-from bench.spec import RunSpec
-from bench.store import Store, read_record
+from lightning_bench.bench import sources
+from lightning_bench.bench.order import Order, carry_out
+from lightning_bench.bench.record import Record
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store import Store, read_record
 
 
 def order(store: Path, spec: RunSpec, attempt: int = 1, **changes: Any) -> Order:
@@ -30,7 +30,7 @@ def order(store: Path, spec: RunSpec, attempt: int = 1, **changes: Any) -> Order
 
 def start(target: Any, *arguments: Any) -> BaseProcess:
     context = get_context("forkserver")
-    context.set_forkserver_preload(["bench.worker"])
+    context.set_forkserver_preload(["lightning_bench.bench.worker"])
     process = context.Process(target=target, args=arguments)
     process.start()
     return process

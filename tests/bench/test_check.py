@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from bench import check, plan
-from bench.record import DataFacts, Epoch, Failure, Record
-from bench.search.trial import Ledger, Trial
-from bench.store import Attempt
-from bench.study import load
+from lightning_bench.bench import check, plan
+from lightning_bench.bench.record import DataFacts, Epoch, Failure, Record
+from lightning_bench.bench.search.trial import Ledger, Trial
+from lightning_bench.bench.store import Attempt
+from lightning_bench.bench.study import load
 from tests.bench.factory import COST, record
 
 PAGE = """\
@@ -124,7 +124,7 @@ def test_the_entry_that_leaves_print_behind_is_named(page) -> None:
 
 
 def test_an_entry_is_held_against_its_own_row_or_the_best_printed_one(page) -> None:
-    from bench.cli.check import _printed
+    from lightning_bench.bench.cli.check import _printed
 
     text = PAGE.replace("B: {model: lenet}", "B: {model: lenet, published: our gMLP}")
     text += "published: {vision-from-scratch: {cifar10_top1: digits/accuracy}}\n"

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import data.catalogue
-import models.catalogue
-import studies
-from bench import __version__
-from bench.cli.app import run
-from bench.cli.options import duration
+from lightning_bench import __version__, studies
+from lightning_bench.bench.cli.app import run
+from lightning_bench.bench.cli.options import duration
+from lightning_bench.data import catalogue as data_catalogue
+from lightning_bench.models import catalogue as model_catalogue
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +34,9 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_lists_name_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["name"] for row in listed(capsys, "list", "studies")] == list(studies.pages())
     rows = listed(capsys, "list", "models")
-    assert [row["name"] for row in rows] == list(models.catalogue.entries())
+    assert [row["name"] for row in rows] == list(model_catalogue.entries())
     assert all(type(row["parameters"]) is int for row in rows if row["parameters"] is not None)
-    assert [r["name"] for r in listed(capsys, "list", "data")] == list(data.catalogue.entries())
+    assert [r["name"] for r in listed(capsys, "list", "data")] == list(data_catalogue.entries())
     kinds = {row["kind"] for row in listed(capsys, "list")}
     assert kinds == {"studies", "models", "data"}
 
@@ -65,14 +64,16 @@ def test_tables_fit_80_columns(capsys, monkeypatch: pytest.MonkeyPatch, kind: st
 def test_bare_bench_is_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
     assert "Usage: bench" in capsys.readouterr().out
-    done = subprocess.run([sys.executable, "-m", "bench", "--version"], capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "lightning_bench", "--version"], capture_output=True
+    )
     assert done.returncode == 0
 
 
 def test_the_models_have_a_markdown_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["list", "models", "--format", "markdown"]) == 0
     table = capsys.readouterr().out.splitlines()
-    assert len(table) == 2 + len(models.catalogue.entries())
+    assert len(table) == 2 + len(model_catalogue.entries())
     assert run(["list", "data", "--format", "markdown"]) == 2
 
 
@@ -150,7 +151,7 @@ def test_mistakes_are_one_line_and_write_nothing(
 )
 def test_no_torch_where_none_is_needed(arguments: list[str]) -> None:
     code = (
-        "import sys; from bench.cli.app import run; code = run(sys.argv[1:]);"
+        "import sys; from lightning_bench.bench.cli.app import run; code = run(sys.argv[1:]);"
         "heavy = {'torch', 'pytorch_lightning', 'scipy', 'pandas', 'matplotlib'};"
         "sys.exit(code or sorted(heavy & sys.modules.keys()) or 0)"
     )
@@ -159,7 +160,7 @@ def test_no_torch_where_none_is_needed(arguments: list[str]) -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -c 'from bench.cli import main; main()' list models | head -1"
+    command = f"{sys.executable} -c 'from lightning_bench.bench.cli import main; main()' list models | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
 

@@ -10,15 +10,15 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from bench import contextual, sources
-from bench.loading import load
-from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from bench.start import file_digest
-from bench.store import Store
-from bench.training import train
-from models.layers.memory import Memory
-from models.registry import create
-from models.text import TextModel
+from lightning_bench.bench import contextual, sources
+from lightning_bench.bench.loading import load
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.start import file_digest
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.training import train
+from lightning_bench.models.layers.memory import Memory
+from lightning_bench.models.registry import create
+from lightning_bench.models.text import TextModel
 
 ROOT = Path(__file__).parents[2]
 #: Half precision keeps 11 bits: of states around 1, and of logits behind them.
@@ -235,7 +235,7 @@ def test_runs_at_once_share_the_states_and_record_whose_they_are(
     encoder: str, tmp_path: Path
 ) -> None:
     (tmp_path / "page.yaml").write_text(PAGE.format(encoder=encoder), encoding="utf-8")
-    command = [sys.executable, "-m", "bench", "run", "page.yaml", "--jobs", "2"]
+    command = [sys.executable, "-m", "lightning_bench", "run", "page.yaml", "--jobs", "2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280

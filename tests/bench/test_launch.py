@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import order as orders
-from bench.cluster import Cluster
-from bench.errors import UserError
-from bench.launch import devices, slurm
-from bench.launch.local import Local, LocalJob
-from bench.order import Order
-from bench.store import Store
+from lightning_bench.bench import order as orders
+from lightning_bench.bench.cluster import Cluster
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.launch import devices, slurm
+from lightning_bench.bench.launch.local import Local, LocalJob
+from lightning_bench.bench.order import Order
+from lightning_bench.bench.store import Store
 from tests.bench.factory import SPEC
 
 

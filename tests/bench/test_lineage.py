@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from bench import plan as plans
-from bench.ordered import Ordered
-from bench.record import Failure, Record, Start
-from bench.spec import RunSpec
-from bench.store import Attempt
-from bench.study import load
+from lightning_bench.bench import plan as plans
+from lightning_bench.bench.ordered import Ordered
+from lightning_bench.bench.record import Failure, Record, Start
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store import Attempt
+from lightning_bench.bench.study import load
 from tests.bench.factory import record
 
 SOURCES = {"models/mlp.py": "0" * 12}

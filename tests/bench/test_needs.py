@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench import needs
-from bench.study import load
+from lightning_bench.bench import needs
+from lightning_bench.bench.study import load
 
 PAGE = """\
 title: Sentences

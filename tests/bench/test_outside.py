@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import sources
-from bench.cli.app import run
-from bench.cli.finding import find
-from bench.errors import UserError
-from bench.record import Failure
-from bench.spec import DataSpec, ModelSpec, RunSpec
-from bench.store import Store
+from lightning_bench.bench import sources
+from lightning_bench.bench.cli.app import run
+from lightning_bench.bench.cli.finding import find
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.record import Failure
+from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
+from lightning_bench.bench.store import Store
 from tests.bench.factory import record
 
 PAGE = """\

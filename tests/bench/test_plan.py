@@ -5,10 +5,10 @@ from typing import Literal
 
 import pytest
 
-from bench import plan as plans
-from bench.record import Failure, Record
-from bench.store import Attempt
-from bench.study import load
+from lightning_bench.bench import plan as plans
+from lightning_bench.bench.record import Failure, Record
+from lightning_bench.bench.store import Attempt
+from lightning_bench.bench.study import load
 from tests.bench.factory import COST, SPEC, record
 
 SOURCES = {"models/mlp.py": "0" * 12}

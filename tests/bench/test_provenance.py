@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import bench
-from bench import provenance
+import lightning_bench
+from lightning_bench.bench import provenance
 
 
 def test_no_variable_gets_in_unless_it_is_known_to_be_harmless(monkeypatch) -> None:
@@ -43,7 +43,7 @@ def test_the_machine_and_its_packages_are_named() -> None:
 
 def test_the_revision_is_that_of_the_source() -> None:
     commit, dirty = provenance.revision()
-    if (Path(bench.__file__).parent.parent / ".git").exists():
+    if (Path(lightning_bench.__file__).parent.parent / ".git").exists():
         assert commit is not None
         assert len(commit) == 40
         assert dirty in {True, False}

@@ -12,11 +12,11 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from bench import sharded, training
-from bench.order import STOPPED, unfit
-from bench.ranks import Rank, Siblings
-from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from bench.store import WEIGHTS, Store
+from lightning_bench.bench import sharded, training
+from lightning_bench.bench.order import STOPPED, unfit
+from lightning_bench.bench.ranks import Rank, Siblings
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.store import WEIGHTS, Store
 from tests.bench.processes import begin, order, run, start, wait_for, wait_until_left_alone
 
 TEXT = {"width": 16, "depth": 1, "hidden": 32}

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bench import sources
-from bench.cli import reporting
-from bench.cli.options import make_plan
-from bench.errors import UserError
-from bench.record import Failure
-from bench.store import Store
-from bench.study import load
-from reports.write import FORMATS, TRACKED, Format
+from lightning_bench.bench import sources
+from lightning_bench.bench.cli import reporting
+from lightning_bench.bench.cli.options import make_plan
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.record import Failure
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.study import load
+from lightning_bench.reports.write import FORMATS, TRACKED, Format
 from tests.bench.factory import COST, PROVENANCE, record
 
 PAGE = """\

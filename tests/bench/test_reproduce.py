@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.record import DataFacts, Environment, Epoch
-from bench.reproduce import compare
+from lightning_bench.bench.record import DataFacts, Environment, Epoch
+from lightning_bench.bench.reproduce import compare
 from tests.bench.factory import record
 
 BEFORE = record(

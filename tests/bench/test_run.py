@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import predictions
-from bench.store import Store, read_record
-from bench.study import load
-from reports import examples
+from lightning_bench.bench import predictions
+from lightning_bench.bench.store import Store, read_record
+from lightning_bench.bench.study import load
+from lightning_bench.reports import examples
 
 ROOT = Path(__file__).parents[2]
-BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
+BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 
 SMALL = """\
 title: Two small ones

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import data.catalogue
-import models.catalogue
-from bench import sources
-from bench.study import load
+from lightning_bench.bench import sources
+from lightning_bench.bench.study import load
+from lightning_bench.data import catalogue as data_catalogue
+from lightning_bench.models import catalogue as model_catalogue
 
 
 def digest_of(tmp_path: Path, text: str) -> str:
@@ -39,17 +39,19 @@ def test_code_matters(tmp_path: Path, other: str) -> None:
 
 #: Whatever of `bench` can change a result.
 TRAINING = {
-    "bench.training", "bench.loading", "bench.trainer", "bench.reporter", "bench.conductor",
-    "bench.standing", "bench.checkpoint", "bench.sharded",
+    "lightning_bench.bench.training", "lightning_bench.bench.loading", "lightning_bench.bench.trainer", "lightning_bench.bench.reporter", "lightning_bench.bench.conductor",
+    "lightning_bench.bench.standing", "lightning_bench.bench.checkpoint", "lightning_bench.bench.sharded",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(models.catalogue.entries()))
+@pytest.mark.parametrize("name", sorted(model_catalogue.entries()))
 def test_every_model_knows_its_files(name: str) -> None:
-    entry = models.catalogue.entries()[name]
-    found = sources.behind(entry.module, "data.images")
-    assert entry.module.replace(".", "/") + ".py" in found
-    training = {f"{name.replace('.', '/')}.py" for name in TRAINING}
+    entry = model_catalogue.entries()[name]
+    found = sources.behind(entry.module, "lightning_bench.data.images")
+    assert entry.module.removeprefix("lightning_bench.").replace(".", "/") + ".py" in found
+    training = {
+        name.removeprefix("lightning_bench.").replace(".", "/") + ".py" for name in TRAINING
+    }
     assert {path for path in found if path.split("/")[0] not in {"data", "models"}} == training
     assert {"data/images.py", "data/loader.py"} <= found.keys()
     assert "models/tasks/classify.py" in found
@@ -57,7 +59,7 @@ def test_every_model_knows_its_files(name: str) -> None:
 
 
 def test_layers_are_followed_and_strangers_are_not() -> None:
-    found = sources.behind("models.mixer", "data.images")
+    found = sources.behind("lightning_bench.models.mixer", "lightning_bench.data.images")
     assert any(path.startswith("models/layers/") for path in found)
     assert "models/vit.py" not in found
 
@@ -75,7 +77,7 @@ def test_nothing_of_it_imports_torch() -> None:
     import subprocess
 
     code = (
-        "import sys; from bench import sources, study;"
+        "import sys; from lightning_bench.bench import sources, study;"
         "[sources.of_run(r.spec) for r in study.load('quickstart').runs()];"
         "assert 'torch' not in sys.modules"
     )
@@ -84,4 +86,4 @@ def test_nothing_of_it_imports_torch() -> None:
 
 def test_changes_are_named() -> None:
     assert sources.changed({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]
-    assert data.catalogue.entries()["digits"].module == "data.images"
+    assert data_catalogue.entries()["digits"].module == "lightning_bench.data.images"

@@ -8,8 +8,16 @@ import yaml
 from hypothesis import assume, given
 from pydantic import ValidationError
 
-from bench.spec import DataSpec, ModelSpec, Optimizer, Precision, Recipe, RunSpec, Schedule
-from bench.study import load
+from lightning_bench.bench.spec import (
+    DataSpec,
+    ModelSpec,
+    Optimizer,
+    Precision,
+    Recipe,
+    RunSpec,
+    Schedule,
+)
+from lightning_bench.bench.study import load
 
 fractions = st.floats(0, 1, exclude_max=True)
 RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -12,14 +12,14 @@ import pytest
 import safetensors.torch
 import torch
 
-from bench.checkpoint import Checkpoints
-from bench.conductor import Control, Stopped
-from bench.loading import DataProblem
-from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from bench.start import Origin
-from bench.store import Store
-from bench.training import Outcome, train
-from models.errors import ModelError
+from lightning_bench.bench.checkpoint import Checkpoints
+from lightning_bench.bench.conductor import Control, Stopped
+from lightning_bench.bench.loading import DataProblem
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.start import Origin
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.training import Outcome, train
+from lightning_bench.models.errors import ModelError
 
 ROOT = Path(__file__).parents[2]
 MIXER = {"patch": 4, "width": 8, "depth": 2, "token_width": 8, "channel_width": 8}
@@ -87,7 +87,7 @@ def test_going_on_after_a_stop_changes_no_bit(
     whole = run(of, keep_weights=True)
 
     # Asked after every call of the loop, however fast the machine is.
-    monkeypatch.setattr("bench.conductor._LOOK_S", 0.0)
+    monkeypatch.setattr("lightning_bench.bench.conductor._LOOK_S", 0.0)
     asked = []
 
     def stop_later() -> Any:
@@ -131,7 +131,12 @@ scales: {{smoke: {{}}}}
 
 
 def bench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from bench.cli import main; main()", *arguments]
+    command = [
+        sys.executable,
+        "-c",
+        "from lightning_bench.bench.cli import main; main()",
+        *arguments,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
-from bench.study import load
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.study import load
 
 PAGE = """\
 title: t

@@ -6,9 +6,9 @@ import torch
 from scipy import stats
 from torchvision.transforms import v2
 
-from data import randaugment
-from data.augment import Augmentation, alter, draw, erase, mix, mixed_targets
-from data.loader import generator
+from lightning_bench.data import randaugment
+from lightning_bench.data.augment import Augmentation, alter, draw, erase, mix, mixed_targets
+from lightning_bench.data.loader import generator
 
 SIZE = (32, 32)
 

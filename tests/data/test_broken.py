@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.catalogue import find
-from data.errors import DataError
+from lightning_bench.data.catalogue import find
+from lightning_bench.data.errors import DataError
 from tests.data import tiny
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from PIL import Image
 
-from data.catalogue import HIGHER_IS_BETTER, entries, find
-from data.images import ImageData
-from models.tasks.scores import score
+from lightning_bench.data.catalogue import HIGHER_IS_BETTER, entries, find
+from lightning_bench.data.images import ImageData
+from lightning_bench.models.tasks.scores import score
 from tests.data import tiny
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")  # of Debian's dataset-fashion-mnist

@@ -6,12 +6,12 @@ import io
 import numpy as np
 from PIL import Image
 
-from data import examples
-from data.catalogue import find
-from data.corpus import Corpus
-from data.images import ImageData
-from data.streamed import StreamedImages
-from data.text import TextData
+from lightning_bench.data import examples
+from lightning_bench.data.catalogue import find
+from lightning_bench.data.corpus import Corpus
+from lightning_bench.data.images import ImageData
+from lightning_bench.data.streamed import StreamedImages
+from lightning_bench.data.text import TextData
 
 
 def opened(picture: str) -> Image.Image:

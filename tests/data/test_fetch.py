@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from data.catalogue import find
+from lightning_bench.data.catalogue import find
 from tests.data import tiny
 from tests.data.hub import COMMIT, serving
 
-BENCH = [sys.executable, "-m", "bench"]
+BENCH = [sys.executable, "-m", "lightning_bench"]
 PAGE = """
 title: Flowers and pets
 question: Can it be fetched?

@@ -5,8 +5,8 @@ import numpy as np
 import torch
 from hypothesis import given
 
-from data.loader import Order
-from data.split import by_class, of_size
+from lightning_bench.data.loader import Order
+from lightning_bench.data.split import by_class, of_size
 
 sizes = st.integers(1, 300)
 

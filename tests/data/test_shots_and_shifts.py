@@ -8,12 +8,12 @@ import pytest
 import torch
 from PIL import Image
 
-from data.catalogue import find
-from data.corpus import Corpus
-from data.errors import DataError
-from data.images import ImageData, moved_right
-from data.streamed import StreamedImages
-from data.text import TextData
+from lightning_bench.data.catalogue import find
+from lightning_bench.data.corpus import Corpus
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.images import ImageData, moved_right
+from lightning_bench.data.streamed import StreamedImages
+from lightning_bench.data.text import TextData
 
 
 def images(seed: int = 0, **settings: int) -> ImageData:

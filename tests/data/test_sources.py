@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from data import cache, repository
-from data.catalogue import entries, find
-from data.errors import DataError
-from data.images import ImageData
-from data.prepare import prepare
-from data.text import TextData
+from lightning_bench.data import cache, repository
+from lightning_bench.data.catalogue import entries, find
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.images import ImageData
+from lightning_bench.data.prepare import prepare
+from lightning_bench.data.text import TextData
 
 
 def encoded(colour: int, size: int = 32) -> bytes:
@@ -146,7 +146,7 @@ def test_any_folder_of_images(shape: str, tmp_path, monkeypatch) -> None:
 
 
 def test_own_texts(tmp_path, monkeypatch) -> None:
-    from data.corpus import Corpus
+    from lightning_bench.data.corpus import Corpus
 
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     words = np.random.default_rng(0).choice(["ab", "bc", "cd", "de", "ef", "fg", "gh"], (300, 30))
@@ -158,7 +158,7 @@ def test_own_texts(tmp_path, monkeypatch) -> None:
 
 def test_processes_that_want_the_same_make_it_once(tmp_path) -> None:
     code = (
-        "from data import cache; import numpy, pathlib, os, time\n"
+        "from lightning_bench.data import cache; import numpy, pathlib, os, time\n"
         "def make(draft):\n"
         "    (pathlib.Path(os.environ['OUT']) / str(os.getpid())).touch(); time.sleep(0.5)\n"
         "    draft.save('x', numpy.arange(1000))\n"

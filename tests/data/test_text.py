@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from data import entailment, polarity, rows, tokenisers
-from data.catalogue import entries, find
-from data.corpus import Corpus
-from data.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
-from data.masking import IGNORED
-from data.text import TextData
+from lightning_bench.data import entailment, polarity, rows, tokenisers
+from lightning_bench.data.catalogue import entries, find
+from lightning_bench.data.corpus import Corpus
+from lightning_bench.data.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
+from lightning_bench.data.masking import IGNORED
+from lightning_bench.data.text import TextData
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "mnli", "qnli", "wnli", "ag-news")
 SAMPLES = {"mrpc", "mnli", "qnli", "ag-news"}
@@ -203,7 +203,7 @@ def test_entailment_labels_hold_in_every_world() -> None:
 
 def test_generated_texts_are_the_same_in_every_process() -> None:
     code = (
-        "from data import polarity, entailment; import hashlib;"
+        "from lightning_bench.data import polarity, entailment; import hashlib;"
         "text = repr([g.splits({'a': 50, 'b': 20}) for g in (polarity, entailment)]);"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.benchmark import Timer
 
-from bench.measure.clock import CudaClock, WallClock
-from bench.measure.sampling import QUICK
+from lightning_bench.bench.measure.clock import CudaClock, WallClock
+from lightning_bench.bench.measure.sampling import QUICK
 
 
 def test_a_sleep_takes_what_it_takes():

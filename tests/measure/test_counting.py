@@ -5,11 +5,11 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from bench.measure import counting
-from models import flops
-from models.catalogue import entries
-from models.errors import ModelError
-from models.registry import create
+from lightning_bench.bench.measure import counting
+from lightning_bench.models import flops
+from lightning_bench.models.catalogue import entries
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry import create
 
 #: Families that are made here; the others are timm's and transformers'.
 OWN = {

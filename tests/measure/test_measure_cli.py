@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.app import run
+from lightning_bench.bench.cli.app import run
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(words, said, capsys, tmp_p
 
 
 def test_it_starts_without_torch() -> None:
-    code = "import sys, bench.cli.measuring, bench.measure.session; print('torch' in sys.modules)"
+    code = "import sys, lightning_bench.bench.cli.measuring, lightning_bench.bench.measure.session; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -79,7 +79,7 @@ def test_counting_all_models_allocates_nothing_and_takes_seconds() -> None:
     """The largest has 16 billion parameters: 64 GB, if it were made."""
     # Not `ru_maxrss`, in which the peak of the process that started this one lives on.
     code = (
-        "import re, sys, time; from bench.cli.app import run\n"
+        "import re, sys, time; from lightning_bench.bench.cli.app import run\n"
         "code = run(['measure', '--mode', 'count', '--format', 'markdown'])\n"
         "peak_kb = re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
         "print(code, peak_kb, time.process_time(), file=sys.stderr)"
@@ -98,7 +98,7 @@ def test_growth_is_fitted_and_drawn(tmp_path: Path) -> None:
     words = ["mixer", "--quick", "--vary", "image_size=8,16,32", "--format", "markdown"]
     words += [f"--set={pair}" for pair in ("patch=4", "width=16", "depth=1")]
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "measure", *words],
+        [sys.executable, "-m", "lightning_bench", "measure", *words],
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "80"},

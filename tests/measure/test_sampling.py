@@ -4,9 +4,16 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from bench.measure import sampling
-from bench.measure.clock import Timing
-from bench.measure.sampling import CAREFUL, LEAST_ROUNDS, Pace, largest_batch, turns, warm_up
+from lightning_bench.bench.measure import sampling
+from lightning_bench.bench.measure.clock import Timing
+from lightning_bench.bench.measure.sampling import (
+    CAREFUL,
+    LEAST_ROUNDS,
+    Pace,
+    largest_batch,
+    turns,
+    warm_up,
+)
 
 
 class Told:

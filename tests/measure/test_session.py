@@ -13,13 +13,13 @@ from statistics import median
 
 import pytest
 
-from bench.measure import shelf
-from bench.measure.order import Failed, Job, Ready
-from bench.measure.record import Contender, Measurement, Session, Setting
-from bench.measure.sampling import Pace
-from bench.measure.session import Course
-from bench.store import Damaged, Store
-from reports import measured, timing
+from lightning_bench.bench.measure import shelf
+from lightning_bench.bench.measure.order import Failed, Job, Ready
+from lightning_bench.bench.measure.record import Contender, Measurement, Session, Setting
+from lightning_bench.bench.measure.sampling import Pace
+from lightning_bench.bench.measure.session import Course
+from lightning_bench.bench.store import Damaged, Store
+from lightning_bench.reports import measured, timing
 
 pytestmark = pytest.mark.slow
 
@@ -190,7 +190,7 @@ def test_a_session_cut_short_is_damaged(tmp_path: Path):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_ctrl_c_and_kill_leave_nothing_behind(tmp_path: Path, how: signal.Signals):
     store = tmp_path / "store"
-    command = "from bench.cli import main; main()"
+    command = "from lightning_bench.bench.cli import main; main()"
     started = subprocess.Popen(
         [sys.executable, "-c", command, "measure", "lenet", "--store", str(store)],
         cwd=ROOT,

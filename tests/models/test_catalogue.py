@@ -7,10 +7,16 @@ import textwrap
 
 import pytest
 
-from models import catalogue
-from models.catalogue import Argument, check_arguments, entries, find, markdown_table
-from models.errors import ModelError, UnknownModel
-from models.registry import variants
+from lightning_bench.models import catalogue
+from lightning_bench.models.catalogue import (
+    Argument,
+    check_arguments,
+    entries,
+    find,
+    markdown_table,
+)
+from lightning_bench.models.errors import ModelError, UnknownModel
+from lightning_bench.models.registry import variants
 
 
 def run(code, path, **environment):
@@ -28,7 +34,7 @@ def run(code, path, **environment):
 
 def test_the_committed_facts_are_current():
     assert json.loads(catalogue.COMMITTED.read_text())["digest"] == catalogue.digest(), (
-        "run `python -m models.catalogue`"
+        "run `python -m lightning_bench.models.catalogue`"
     )
 
 
@@ -42,14 +48,14 @@ def test_the_catalogue_holds_every_registered_variant():
         assert entry.summary
         assert entry.parameters > 0
         assert entry.flops > 0
-        assert entry.module.startswith("models.")
+        assert entry.module.startswith("lightning_bench.models.")
 
 
 def test_look_up_imports_no_torch(tmp_path):
     done = run(
         """
         import sys
-        from models.catalogue import check_arguments, entries, find, markdown_table
+        from lightning_bench.models.catalogue import check_arguments, entries, find, markdown_table
         entries(), markdown_table()
         check_arguments(find("vit"), {"depth": 2})
         find("timm/resnet50.a1_in1k"), find("hf/bert")
@@ -190,7 +196,7 @@ def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(third_
     # A distribution with an entry point changes the digest, so that the committed file is stale.
     (third_party / "acme_models.py").write_text(
         THIRD_PARTY.replace("def small", '@variant("ACME")\ndef acme_small').replace(
-            "from torch", "from models.registry import variant\nfrom torch"
+            "from torch", "from lightning_bench.models.registry import variant\nfrom torch"
         )
     )
     info = third_party / "acme-1.0.dist-info"
@@ -200,7 +206,7 @@ def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(third_
     code = """
         import sys
         sys.path.insert(0, ".")
-        from models.catalogue import find
+        from lightning_bench.models.catalogue import find
         print(find("acme-small").parameters, "torch" in sys.modules)
         """
     first = run(code, third_party)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.registry import create
+from lightning_bench.models.registry import create
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import BertConfig, BertModel
 
-from models.errors import ModelError
-from models.facts import parameters
-from models.heads import reset_head
-from models.registry import create
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.facts import parameters
+from lightning_bench.models.heads import reset_head
+from lightning_bench.models.registry import create
 from tests.mirror import MODELS
 
 SMALL = {

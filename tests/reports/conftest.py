@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.record import Cost, DataFacts, Environment, Epoch, Failure, Provenance, Record
-from bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from reports import figures, forks
-from reports.table import Entry, Request, Run
+from lightning_bench.bench.record import (
+    Cost,
+    DataFacts,
+    Environment,
+    Epoch,
+    Failure,
+    Provenance,
+    Record,
+)
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.reports import figures, forks
+from lightning_bench.reports.table import Entry, Request, Run
 
 ENVIRONMENT = Environment(
     python="3.11.7",

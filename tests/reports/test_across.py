@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports import across, drawing, sketch
-from reports.build import build
+from lightning_bench.reports import across, drawing, sketch
+from lightning_bench.reports.build import build
 
 scores = st.lists(
     st.lists(st.integers(0, 20), min_size=1, max_size=6).map(lambda x: np.array(x, float)),

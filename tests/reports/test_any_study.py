@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from reports import drawing, html, latex, markdown, sketch, tidy
-from reports.build import build
-from reports.table import Report
-from reports.terminal import render
+from lightning_bench.reports import drawing, html, latex, markdown, sketch, tidy
+from lightning_bench.reports.build import build
+from lightning_bench.reports.table import Report
+from lightning_bench.reports.terminal import render
 
 values = st.one_of(
     st.sampled_from([0.0, 1.0, 0.5, math.nan, math.inf, -0.0]), st.floats(-1e6, 1e6), st.none()

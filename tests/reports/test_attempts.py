@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.record import Failure
-from reports import latex, markdown
-from reports.attempts import device_h, of_record, total
-from reports.build import build
-from reports.table import Attempt
+from lightning_bench.bench.record import Failure
+from lightning_bench.reports import latex, markdown
+from lightning_bench.reports.attempts import device_h, of_record, total
+from lightning_bench.reports.build import build
+from lightning_bench.reports.table import Attempt
 
 
 @pytest.fixture

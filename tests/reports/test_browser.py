@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from reports import drawing, html, sketch
-from reports.build import build
-from reports.table import Attempt
-from reports.write import write
+from lightning_bench.reports import drawing, html, sketch
+from lightning_bench.reports.build import build
+from lightning_bench.reports.table import Attempt
+from lightning_bench.reports.write import write
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")

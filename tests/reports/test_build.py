@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from reports.build import build
-from reports.digest import inputs
-from reports.table import Entry, Report
+from lightning_bench.reports.build import build
+from lightning_bench.reports.digest import inputs
+from lightning_bench.reports.table import Entry, Report
 
 
 def cell(report, entry, column):
@@ -241,9 +241,9 @@ def test_digest_changes_with_what_the_report_shows_and_with_nothing_else(quickst
 
 def test_reading_and_printing_a_report_needs_nothing_heavy():
     code = (
-        "import sys; import reports.table, reports.digest, reports.terminal;"
+        "import sys; import lightning_bench.reports.table, lightning_bench.reports.digest, lightning_bench.reports.terminal;"
         "heavy = {'numpy', 'pandas', 'scipy', 'matplotlib', 'jinja2', 'torch'} & set(sys.modules);"
-        "import reports.build, reports.write;"
+        "import lightning_bench.reports.build, lightning_bench.reports.write;"
         "print(heavy | {'torch', 'lightning', 'pytorch_lightning'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.record import Epoch
-from reports import build, convergence
-from reports.table import Counts
+from lightning_bench.bench.record import Epoch
+from lightning_bench.reports import build, convergence
+from lightning_bench.reports.table import Counts
 from tests.reports.conftest import make_study
 
 

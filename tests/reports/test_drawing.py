@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from reports import drawing, forks, looks, sketch
-from reports.build import build
+from lightning_bench.reports import drawing, forks, looks, sketch
+from lightning_bench.reports.build import build
 
 ORPHAN = """
 import multiprocessing, time
-from reports import drawing
+from lightning_bench.reports import drawing
 with drawing.open_studio(["svg"]):
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     time.sleep(60)

@@ -10,9 +10,9 @@ from scipy import stats
 from sklearn import metrics
 from statsmodels.stats.contingency_tables import mcnemar as other_mcnemar
 
-from reports import examples, html, markdown
-from reports.build import build
-from reports.compare import compare
+from lightning_bench.reports import examples, html, markdown
+from lightning_bench.reports.build import build
+from lightning_bench.reports.compare import compare
 
 
 def predictions(predicted, target, **more):

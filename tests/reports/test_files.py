@@ -13,9 +13,9 @@ from matplotlib import rcParams
 from matplotlib.collections import LineCollection
 from pyarrow import parquet
 
-from reports import drawing, forks, looks, sketch, tidy, write
-from reports.build import build
-from reports.table import Report
+from lightning_bench.reports import drawing, forks, looks, sketch, tidy, write
+from lightning_bench.reports.build import build
+from lightning_bench.reports.table import Report
 
 
 def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from reports import forks
+from lightning_bench.reports import forks
 
 ORPHANS = """
 import os, sys, time
-from reports import forks
+from lightning_bench.reports import forks
 started = forks.each(lambda n: (os.write(1, b'%d\\n' % os.getpid()), time.sleep(60)), range(4))
 next(started)
 """

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reports import drawing, growth, sketch
-from reports.build import build
-from reports.table import Entry
+from lightning_bench.reports import drawing, growth, sketch
+from lightning_bench.reports.build import build
+from lightning_bench.reports.table import Entry
 
 
 def entry(label, family, known=None, /, **args):
@@ -63,8 +63,8 @@ def test_the_figure_stands_where_depths_differ(deep, canvases):
 
 
 def test_models_of_the_registry_have_their_family_and_depth():
-    from bench.cli.reporting import _FAMILY, _depth
-    from bench.study import Entry as StudyEntry
+    from lightning_bench.bench.cli.reporting import _FAMILY, _depth
+    from lightning_bench.bench.study import Entry as StudyEntry
 
     known = {
         "gmlp-text-36": ("gmlp-text", 36),

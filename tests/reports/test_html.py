@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import escape
 
-from bench.record import Curve, Example, Examples
-from reports import drawing, html, looks, sketch
-from reports.build import build
+from lightning_bench.bench.record import Curve, Example, Examples
+from lightning_bench.reports import drawing, html, looks, sketch
+from lightning_bench.reports.build import build
 
 VOID = {"meta", "input", "br", "link", "img"}
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bench.measure.of_study import asked, contenders
-from bench.measure.record import (
+from lightning_bench.bench.measure.of_study import asked, contenders
+from lightning_bench.bench.measure.record import (
     Block,
     Contender,
     Counts,
@@ -16,9 +16,18 @@ from bench.measure.record import (
     Setting,
     WarmUp,
 )
-from bench.study import load
-from reports import attempts, drawing, markdown, measured, scaling, sketch, speed_figures, terminal
-from reports.build import build
+from lightning_bench.bench.study import load
+from lightning_bench.reports import (
+    attempts,
+    drawing,
+    markdown,
+    measured,
+    scaling,
+    sketch,
+    speed_figures,
+    terminal,
+)
+from lightning_bench.reports.build import build
 from tests.bench.factory import PROVENANCE
 
 

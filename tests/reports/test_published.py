@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from reports import html, latex, markdown, printed, tidy
-from reports.build import build
-from reports.table import Entry, Published
+from lightning_bench.reports import html, latex, markdown, printed, tidy
+from lightning_bench.reports.build import build
+from lightning_bench.reports.table import Entry, Published
 
 
 @pytest.mark.parametrize("name", printed.names())

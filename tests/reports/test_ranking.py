@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from reports import samples
-from reports.build import build
-from reports.ranking import rank
+from lightning_bench.reports import samples
+from lightning_bench.reports.build import build
+from lightning_bench.reports.ranking import rank
 
 
 def ranked(request, runs):

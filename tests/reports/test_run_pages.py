@@ -2,9 +2,9 @@
 
 import json
 
-from bench.record import Epoch, Failure
-from reports import run_pages
-from reports.table import Attempt
+from lightning_bench.bench.record import Epoch, Failure
+from lightning_bench.reports import run_pages
+from lightning_bench.reports.table import Attempt
 
 
 def own(page, data):

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.search.page import Search
-from bench.search.space import Parameter
-from bench.search.trial import Ledger, Trial
-from reports import compare, effort, search
-from reports.build import build
-from reports.write import write
+from lightning_bench.bench.search.page import Search
+from lightning_bench.bench.search.space import Parameter
+from lightning_bench.bench.search.trial import Ledger, Trial
+from lightning_bench.reports import compare, effort, search
+from lightning_bench.reports.build import build
+from lightning_bench.reports.write import write
 
 SPACE = {
     "lr": Parameter.model_validate({"float": [1e-4, 1e-1], "log": True}),
@@ -203,7 +203,7 @@ def test_the_front_holds_what_none_beats_in_both(make) -> None:
 def test_the_cost_s_axis_has_a_few_plain_numbers(make) -> None:
     from matplotlib.figure import Figure
 
-    from reports import search_figures
+    from lightning_bench.reports import search_figures
 
     trials = [trial(i, 0.5 + i / 100, cost=1_300.0 + 1_700 * i) for i in range(12)]
     budget = {"cost": "parameters", "trials": 12}

@@ -7,8 +7,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from reports.build import build
-from reports.terminal import render
+from lightning_bench.reports.build import build
+from lightning_bench.reports.terminal import render
 
 
 def printed(report, width, **options):

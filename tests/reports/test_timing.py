@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bench.measure.record import Block, Contender, Measurement, Setting
-from reports import timing
+from lightning_bench.bench.measure.record import Block, Contender, Measurement, Setting
+from lightning_bench.reports import timing
 
 
 def taken(times, label="a", batch_size=2, **changes) -> Measurement:

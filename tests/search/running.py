@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.search import ledger
-from bench.search.trial import Ledger
-from bench.store import Store
-from bench.study import load
+from lightning_bench.bench.search import ledger
+from lightning_bench.bench.search.trial import Ledger
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.study import load
 
 ROOT = Path(__file__).parents[2]
-BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
+BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 
 PAGE = """\
 title: Tuned

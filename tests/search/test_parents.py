@@ -8,8 +8,8 @@ from typing import Any
 import optuna
 import pytest
 
-from bench.search import storage
-from bench.study import load
+from lightning_bench.bench.search import storage
+from lightning_bench.bench.study import load
 from tests.search.running import attempts, kill, ledgers, start, wait, write
 
 PARENTS, TRIALS = 4, 16

@@ -10,9 +10,9 @@ from typing import Any
 import optuna
 import pytest
 
-from bench.search import storage
-from bench.store import Store
-from bench.study import load
+from lightning_bench.bench.search import storage
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.study import load
 from tests.search.running import (
     PAGE,
     attempts,

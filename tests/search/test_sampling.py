@@ -6,11 +6,11 @@ from typing import Any
 import optuna
 import pytest
 
-from bench.search import ledger, samplers, storage
-from bench.search.cell import Cell
-from bench.search.sampling import Sampling
-from bench.search.trial import Trial
-from bench.study import load
+from lightning_bench.bench.search import ledger, samplers, storage
+from lightning_bench.bench.search.cell import Cell
+from lightning_bench.bench.search.sampling import Sampling
+from lightning_bench.bench.search.trial import Trial
+from lightning_bench.bench.study import load
 
 PAGE = """\
 title: t

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.errors import UserError
-from bench.search.space import Parameter
-from bench.study import load
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.search.space import Parameter
+from lightning_bench.bench.study import load
 
 PAGE = """\
 title: t

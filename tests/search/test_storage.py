@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
-from bench.search import storage
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.search import storage
 from tests.search.conftest import Postgres
 
 HOLD = """\
@@ -89,7 +89,7 @@ MEET = """\
 import sys, time
 import optuna, psycopg, sqlalchemy
 from pathlib import Path
-from bench.search import storage
+from lightning_bench.bench.search import storage
 print("ready", flush=True)
 sys.stdin.readline()
 print(len(storage.connect(sys.argv[1], Path(".")).get_all_studies()), flush=True)

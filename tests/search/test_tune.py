@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from bench import sources
-from bench.plan import PlannedRun
-from bench.record import Epoch, Failure, Record
-from bench.search import frozen, ledger, storage
-from bench.search.tune import Tuner
-from bench.store import Store
-from bench.study import load
+from lightning_bench.bench import sources
+from lightning_bench.bench.plan import PlannedRun
+from lightning_bench.bench.record import Epoch, Failure, Record
+from lightning_bench.bench.search import frozen, ledger, storage
+from lightning_bench.bench.search.tune import Tuner
+from lightning_bench.bench.store import Store
+from lightning_bench.bench.study import load
 from tests.bench.factory import COST, record
 
 PAGE = """\

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from bench.launch import slurm
-from bench.record import Record
-from bench.store import Store, read_record
+from lightning_bench.bench.launch import slurm
+from lightning_bench.bench.record import Record
+from lightning_bench.bench.store import Store, read_record
 from tests.slurm import cluster
 
 ROOT = Path(__file__).parents[2]
-BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
+BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.record import Record
-from bench.store import Damaged, Store, read_record
+from lightning_bench.bench.record import Record
+from lightning_bench.bench.store import Damaged, Store, read_record
 
 ROOT = Path(__file__).parents[2]
-BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
+BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 PAGE = """\
 title: Forty runs
 question: Does the weather change the table?

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-import studies
-from bench import study
-from bench.cli.options import make_plan
-from bench.cli.reporting import published
-from bench.store import Store
+from lightning_bench import studies
+from lightning_bench.bench import study
+from lightning_bench.bench.cli.options import make_plan
+from lightning_bench.bench.cli.reporting import published
+from lightning_bench.bench.store import Store
 
 SCALES = [(name, scale) for name, path in studies.pages().items() for scale in study.scales(path)]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import studies
-from bench import study
-from bench.search import ledger
+from lightning_bench import studies
+from lightning_bench.bench import study
+from lightning_bench.bench.search import ledger
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,17 @@ def run(name: str, tmp_path: Path) -> dict[str, Any]:
     offline = {"HF_HUB_OFFLINE": "1", "BENCH_STORE": str(tmp_path)}
     hidden = {"BENCH_DATA", "BENCH_MODELS"}
     environment = {key: value for key, value in os.environ.items() if key not in hidden} | offline
-    command = [sys.executable, "-m", "bench", "run", name, "--scale", "smoke", "--jobs", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "lightning_bench",
+        "run",
+        name,
+        "--scale",
+        "smoke",
+        "--jobs",
+        "2",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     report: dict[str, Any] = json.loads(

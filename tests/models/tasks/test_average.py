@@ -3,10 +3,10 @@
 import torch
 from torch import nn
 
-from data.batch import Batch
-from models.tasks import classify
-from models.tasks.average import Average
-from models.tasks.optimisation import Optimisation
+from lightning_bench.data.batch import Batch
+from lightning_bench.models.tasks import classify
+from lightning_bench.models.tasks.average import Average
+from lightning_bench.models.tasks.optimisation import Optimisation
 
 
 def test_the_average_is_the_formula_s() -> None:

@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from data.batch import Batch
-from models.tasks.classify import Classify
-from models.tasks.optimisation import Optimisation
-from models.tasks.predictions import Predictions
+from lightning_bench.data.batch import Batch
+from lightning_bench.models.tasks.classify import Classify
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.predictions import Predictions
 
 
 def make(x: Tensor, target: Tensor, index: Tensor | None = None) -> Batch:

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from models.errors import ModelError
-from models.registry import create
-from models.tasks.depth import layers
-from models.tasks.optimisation import Optimisation
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry import create
+from lightning_bench.models.tasks.depth import layers
+from lightning_bench.models.tasks.optimisation import Optimisation
 
 SMALL = {
     "vit": {"image_size": 8, "patch": 4, "width": 16, "depth": 3, "heads": 2, "hidden": 16},

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from models.errors import ModelError
-from models.heads import head_modules
-from models.inputs import example
-from models.registry import create, look_up
-from models.tasks import classify
-from models.tasks.optimisation import Optimisation
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.heads import head_modules
+from lightning_bench.models.inputs import example
+from lightning_bench.models.registry import create, look_up
+from lightning_bench.models.tasks import classify
+from lightning_bench.models.tasks.optimisation import Optimisation
 
 CASES = {
     "resnet-20": ({"image_size": 16, "classes": 3}, {"head"}),

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from torch import nn
 
-from models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.optimisation import Optimisation
 
 schedules = st.sampled_from(["constant", "linear", "cosine"])
 

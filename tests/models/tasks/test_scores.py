@@ -9,12 +9,12 @@ from scipy import stats
 from sklearn import metrics
 from torch import nn
 
-from data.batch import Batch
-from models.tasks.classify import Classify
-from models.tasks.masked_lm import MaskedLM
-from models.tasks.optimisation import Optimisation
-from models.tasks.regress import Regress
-from models.tasks.scores import score
+from lightning_bench.data.batch import Batch
+from lightning_bench.models.tasks.classify import Classify
+from lightning_bench.models.tasks.masked_lm import MaskedLM
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.regress import Regress
+from lightning_bench.models.tasks.scores import score
 
 
 @pytest.mark.parametrize("seed", range(5))

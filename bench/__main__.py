@@ -1,5 +1,0 @@
-"""`python -m bench` is `bench`."""
-
-from bench.cli import main
-
-main()
