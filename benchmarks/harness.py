@@ -31,11 +31,11 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.common import verdict
-from lightning_bench.bench.conductor import Conductor, Control
-from lightning_bench.bench.loading import load, make_task, optimisation
+from lightning_bench.bench.run.control import Conductor, Control
+from lightning_bench.bench.run.loading import load, make_task, optimisation
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from lightning_bench.bench.store import Store
-from lightning_bench.bench.trainer import quieten
+from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.run.trainer import quieten
 from lightning_bench.data.augment import Augmentation
 from lightning_bench.data.images import ImageLoader
 from lightning_bench.data.loader import Order

@@ -100,7 +100,7 @@ def passes(rounds: int) -> None:
     """Seconds of one pass at the full size, from its first request on, ways taken in turns."""
     cores = len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lightning_bench.bench.worker"])
+    context.set_forkserver_preload(["lightning_bench.bench.run.worker"])
     mine, other = context.Pipe()
     run = context.Process(target=_passes, args=(other, cores, rounds), daemon=False)
     run.start()

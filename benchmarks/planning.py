@@ -17,10 +17,10 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.common import BENCH, verdict
-from lightning_bench.bench import sources
-from lightning_bench.bench.record import Cost, DataFacts, Epoch, Provenance, Record
-from lightning_bench.bench.store import Store
-from lightning_bench.bench.study import load
+from lightning_bench.bench.plan import source_digests
+from lightning_bench.bench.store.record import Cost, DataFacts, Epoch, Provenance, Record
+from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study.study import load
 
 PAGE = """\
 title: Ten thousand
@@ -58,7 +58,7 @@ def fill(store: Store, page: Path) -> None:
             ),
             data=DataFacts(fingerprint="0" * 64, train=1079, val=359, test=359),
             provenance=Provenance(
-                environment=None, sources=dict(sources.of_run(run.spec)), command=["bench"],
+                environment=None, sources=dict(source_digests.of_run(run.spec)), command=["bench"],
                 bench_version="0", git_revision="0" * 40, git_dirty=False, host="h",
                 device="cpu", devices=1, threads=1,
             ),

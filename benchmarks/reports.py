@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmarks.common import BENCH, verdict
 from benchmarks.planning import fill
-from lightning_bench.bench.record import Cost, DataFacts, Epoch, Provenance, Record
+from lightning_bench.bench.store.record import Cost, DataFacts, Epoch, Provenance, Record
 from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
-from lightning_bench.bench.store import Store
+from lightning_bench.bench.store.store import Store
 from lightning_bench.reports.build import build
 from lightning_bench.reports.digest import inputs
 from lightning_bench.reports.table import Entry, Report, Request, Run

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
-from lightning_bench.bench.record import Record
+from lightning_bench.bench.store.record import Record
 from lightning_bench.reports.table import Attempt, End, Lost, Request, Run
 
 

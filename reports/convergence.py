@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lightning_bench.bench.record import Epoch
+from lightning_bench.bench.store.record import Epoch
 from lightning_bench.reports import samples, statistics
 from lightning_bench.reports.notes import Notes
 from lightning_bench.reports.table import Cell, Column, Request, Row, Table

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from lightning_bench.bench.record import Cost, Record
+from lightning_bench.bench.store.record import Cost, Record
 from lightning_bench.reports import attempts, samples, statistics
 from lightning_bench.reports.notes import Notes
 from lightning_bench.reports.table import Cell, Column, Kind, Note, Request, Row, Table

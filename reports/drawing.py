@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Self
 
-from lightning_bench.bench.process import how_it_ended
+from lightning_bench.bench.execute.processes import how_it_ended
 from lightning_bench.reports import forks, series
 from lightning_bench.reports.sketch import Sketch
 from lightning_bench.reports.table import Figure, Run

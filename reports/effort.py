@@ -7,7 +7,7 @@ the score.
 import math
 from collections.abc import Mapping, Sequence
 
-from lightning_bench.bench.search.trial import Ledger, Trial
+from lightning_bench.bench.store.trial import Ledger, Trial
 
 #: Finished trials from which on importances are shown.
 LEAST_TRIALS = 10
@@ -84,7 +84,7 @@ def importances(ledger: Ledger) -> Mapping[str, float]:
 
     import optuna
 
-    from lightning_bench.bench.search.forms import frozen
+    from lightning_bench.bench.search.optuna_types import frozen
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings(action="ignore"):

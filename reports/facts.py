@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from lightning_bench.bench.record import Environment, Record
+from lightning_bench.bench.store.record import Environment, Record
 from lightning_bench.reports import search
 from lightning_bench.reports.table import Fact, Request, Run
 from lightning_bench.reports.text import joined, spans

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-from lightning_bench.bench.process import die_with_parent
+from lightning_bench.bench.execute.processes import die_with_parent
 
 Thing = TypeVar("Thing")
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 
-from lightning_bench.bench.record import Example
+from lightning_bench.bench.store.record import Example
 from lightning_bench.reports import pages, run_pages
 from lightning_bench.reports.ink import INK, PAPER
 from lightning_bench.reports.table import Cell, Column, Report, Row, Run, Table

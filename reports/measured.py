@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
-from lightning_bench.bench.measure.record import Counts, Measurement, Session, Setting
+from lightning_bench.bench.store.measurements import Counts, Measurement, Session, Setting
 from lightning_bench.reports import amounts, timing
 from lightning_bench.reports.notes import Notes
 from lightning_bench.reports.table import Cell, Column, Note, Request, Row, Table

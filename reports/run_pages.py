@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lightning_bench.bench.record import Epoch, Record
+from lightning_bench.bench.store.record import Epoch, Record
 from lightning_bench.reports import text
 from lightning_bench.reports.table import Attempt, Run
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lightning_bench.bench.record import Record
+from lightning_bench.bench.store.record import Record
 from lightning_bench.reports.table import Entry, Request, Run
 
 

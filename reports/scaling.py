@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from lightning_bench.bench.measure.record import Contender, Counts, Measurement, Session
+from lightning_bench.bench.store.measurements import Contender, Counts, Measurement, Session
 from lightning_bench.reports import timing
 from lightning_bench.reports.table import Cell, Column, Entry, Note, Request, Row, Table
 from lightning_bench.reports.text import joined

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from lightning_bench.bench.search.trial import Ledger, Trial, got_less
+from lightning_bench.bench.store.trial import Ledger, Trial, got_less
 from lightning_bench.bench.spec import Scalar
 from lightning_bench.reports import effort
 from lightning_bench.reports.against import grouped

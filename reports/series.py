@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lightning_bench.bench.record import Curve
+from lightning_bench.bench.store.record import Curve
 from lightning_bench.reports.sketch import Sketch
 from lightning_bench.reports.statistics import Floats
 from lightning_bench.reports.table import Column, Figure, Run

@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from lightning_bench.bench.measure.record import Session
+from lightning_bench.bench.store.measurements import Session
 from lightning_bench.reports import looks, scaling, timing
 from lightning_bench.reports.ink import INK
 from lightning_bench.reports.sketch import Sketch

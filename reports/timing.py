@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lightning_bench.bench.measure.record import Block, Measurement
+from lightning_bench.bench.store.measurements import Block, Measurement
 from lightning_bench.reports.statistics import ALPHA, t_quantile
 
 #: Interquartile range over median from which a figure is called noisy, and from which it is

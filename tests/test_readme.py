@@ -8,10 +8,10 @@ import yaml
 
 from lightning_bench import studies
 from lightning_bench.bench.cli.app import app
-from lightning_bench.bench.cluster import Cluster
-from lightning_bench.bench.page import scalar
-from lightning_bench.bench.search.page import Search
-from lightning_bench.bench.study import Study, scales
+from lightning_bench.bench.study.cluster import Cluster
+from lightning_bench.bench.study.page import scalar
+from lightning_bench.bench.study.search_settings import Search
+from lightning_bench.bench.study.study import Study, scales
 from lightning_bench.models import catalogue as model_catalogue
 
 ROOT = Path(__file__).parents[1]

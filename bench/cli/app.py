@@ -7,22 +7,7 @@ from typing import Annotated
 import typer
 
 import lightning_bench
-from lightning_bench.bench.cli import (
-    cancel,
-    check,
-    check_model,
-    compare,
-    describe,
-    listing,
-    logs,
-    measure,
-    plan,
-    prepare,
-    report,
-    run_command,
-    status,
-    sync,
-)
+from lightning_bench.bench.cli.commands import cancel, check, check_model, compare, describe, list, logs, measure, plan, prepare, report, run as run_module, status, sync
 from lightning_bench.bench.errors import UserError
 
 EXIT_CODES = """\
@@ -38,11 +23,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.command("list")(listing.list_command)
+app.command("list")(list.list_command)
 app.command("describe")(describe.describe_command)
 app.command("plan")(plan.plan_command)
 app.command("prepare")(prepare.prepare_command)
-app.command("run")(run_command.run_command)
+app.command("run")(run_module.run_command)
 app.command("status")(status.status_command)
 app.command("logs")(logs.logs_command)
 app.command("cancel")(cancel.cancel_command)
@@ -91,7 +76,7 @@ def run(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("stopped", 130)
     except BrokenPipeError:
-        from lightning_bench.bench.process import discard_output
+        from lightning_bench.bench.execute.processes import discard_output
 
         discard_output()  # of `bench list | head`
         return 0

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.plan import Plan
-    from lightning_bench.bench.store import Store
-    from lightning_bench.bench.study import Study
+    from lightning_bench.bench.plan.plan import Plan
+    from lightning_bench.bench.store.store import Store
+    from lightning_bench.bench.study.study import Study
 
 
 class Format(StrEnum):
@@ -94,8 +94,8 @@ def open_study(
 ) -> tuple["Study", "Store"]:
     """Load a study and name its store; nothing is written."""
     from lightning_bench.bench.errors import UserError
-    from lightning_bench.bench.store import Store
-    from lightning_bench.bench.study import load
+    from lightning_bench.bench.store.store import Store
+    from lightning_bench.bench.study.study import load
 
     if store.exists() and not store.is_dir():
         raise UserError(f"the store {store} is no folder")
@@ -115,15 +115,15 @@ def use_data_root(folder: Path | None) -> None:
 
 def make_plan(study: "Study", store: "Store") -> "Plan":
     """The study's plan as of now."""
-    from lightning_bench.bench import plan, sources
+    from lightning_bench.bench.plan import plan, source_digests
     from lightning_bench.bench.search import ledger
 
     with _nothing_to_collect():
         books = ledger.books(study.cells(), store.root)
-        searches = [book.ledger(sources.of_run(book.cell.base)) for book in books]
+        searches = [book.ledger(source_digests.of_run(book.cell.base)) for book in books]
         runs, before = study.runs(ledger.chosen(searches)), study.before()
         attempts = store.scan(run.key for run in (*before, *runs))
-        return plan.make(study, runs, attempts, sources.of_run, searches, before)
+        return plan.make(study, runs, attempts, source_digests.of_run, searches, before)
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def _nothing_to_collect() -> Iterator[None]:
 
 def default_jobs(study: "Study") -> int:
     """How many runs of a study go side by side here."""
-    from lightning_bench.bench.launch.devices import room
+    from lightning_bench.bench.execute.devices import room
 
     return max(1, room("auto", study.devices or 1, study.threads))
 

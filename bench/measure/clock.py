@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
-from lightning_bench.bench.measure.waits import Waits, between
+from lightning_bench.bench.measure.scheduler_waits import Waits, between
 
 Step = Callable[[], object]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning_bench.bench.measure.memory import available_bytes
-from lightning_bench.bench.measure.record import Machine, Processor
+from lightning_bench.bench.store.measurements import Machine, Processor
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

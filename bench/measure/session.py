@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
 import lightning_bench
-from lightning_bench.bench import provenance
-from lightning_bench.bench.measure import machine, shelf
-from lightning_bench.bench.measure.order import Failed, Job, Ready, Taken, carry_out
-from lightning_bench.bench.measure.record import (
+from lightning_bench.bench.store import provenance
+from lightning_bench.bench.measure import machine
+from lightning_bench.bench.store import session_files
+from lightning_bench.bench.measure.protocol import Failed, Job, Ready, Taken, carry_out
+from lightning_bench.bench.store.measurements import (
     Block,
     Contender,
     Failure,
@@ -24,10 +25,10 @@ from lightning_bench.bench.measure.record import (
     Session,
     Setting,
 )
-from lightning_bench.bench.measure.sampling import Pace, largest_batch, turns
-from lightning_bench.bench.process import how_it_ended, oom_kills
-from lightning_bench.bench.record import Provenance
-from lightning_bench.bench.store import Store
+from lightning_bench.bench.measure.warm_up import Pace, largest_batch, turns
+from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
+from lightning_bench.bench.store.record import Provenance
+from lightning_bench.bench.store.store import Store
 
 _POLL_S = 0.1
 _PATIENCE_S = 2.0
@@ -212,7 +213,7 @@ class Course:
         """Measure; on any exception, Ctrl-C among them, all processes are ended first."""
         context = get_context("forkserver")
         context.set_forkserver_preload(
-            ["lightning_bench.bench.measure.process", *sorted(self.modules)]
+            ["lightning_bench.bench.measure.measuring_worker", *sorted(self.modules)]
         )
         started = provenance.now()
         on_gpu = any(setting.device == "cuda" for _, setting in self.asked)
@@ -235,8 +236,8 @@ class Course:
             gpus = next((racer.ready.gpus for racer in racers if racer.ready), [])
         environment = store.write_environment(provenance.environment(gpus))
         return Session(
-            id=shelf.new_id(started),
-            key=shelf.key_of(self.asked, self.sources, quick=self.quick),
+            id=session_files.new_id(started),
+            key=session_files.key_of(self.asked, self.sources, quick=self.quick),
             title=self.title,
             quick=self.quick,
             rounds=self.pace.rounds,

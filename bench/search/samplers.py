@@ -3,8 +3,8 @@
 import hashlib
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.search.page import Search
-from lightning_bench.bench.search.space import Parameter, Space
+from lightning_bench.bench.study.search_settings import Search
+from lightning_bench.bench.study.search_space import Parameter, Space
 from lightning_bench.bench.spec import Scalar
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def _tpe(search: Search, space: Space, seed: int) -> "BaseSampler":
     """TPE, told what all trials have: to find that out it would read every trial, for every one."""
     from optuna.samplers import TPESampler
 
-    from lightning_bench.bench.search import forms
+    from lightning_bench.bench.search import optuna_types
 
     shared = {
-        name: forms.distribution(parameter)
+        name: optuna_types.distribution(parameter)
         for name, parameter in sorted(space.parameters.items())
         # Of two objectives it models each setting by itself.
         if not parameter.when and search.cost is None

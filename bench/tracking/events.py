@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from lightning_bench.bench.plan import Plan, PlannedRun
-from lightning_bench.bench.record import Epoch, Record
-from lightning_bench.bench.study import Study
+from lightning_bench.bench.plan.plan import Plan, PlannedRun
+from lightning_bench.bench.store.record import Epoch, Record
+from lightning_bench.bench.study.study import Study
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.executor import Listener
-from lightning_bench.bench.plan import PlannedRun
-from lightning_bench.bench.record import Epoch, Record
-from lightning_bench.bench.study import Study
+from lightning_bench.bench.execute.executor import Listener
+from lightning_bench.bench.plan.plan import PlannedRun
+from lightning_bench.bench.store.record import Epoch, Record
+from lightning_bench.bench.study.study import Study
 from lightning_bench.bench.tracking.events import (
     Event,
     Finished,
@@ -36,10 +36,10 @@ def make(name: str, store: Path, study: str, scale: str) -> Tracker:
         from lightning_bench.bench.tracking.weights_and_biases import WeightsAndBiases, mode
 
         return WeightsAndBiases(store, study, scale, mode())
-    from lightning_bench.bench.tracking import files
+    from lightning_bench.bench.tracking import csv_and_tensorboard
 
     folder = f"{study}-{scale}"
-    return files.Csv(store, folder) if name == "csv" else files.TensorBoard(store, folder)
+    return csv_and_tensorboard.Csv(store, folder) if name == "csv" else csv_and_tensorboard.TensorBoard(store, folder)
 
 
 class Mirror(Listener):

@@ -1,6 +1,6 @@
 """Records made up for tests of what reads them."""
 
-from lightning_bench.bench.record import Cost, Provenance, Record
+from lightning_bench.bench.store.record import Cost, Provenance, Record
 from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
 
 SPEC = RunSpec(model=ModelSpec(name="mlp"), data=DataSpec(name="digits"))

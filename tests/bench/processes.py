@@ -7,11 +7,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from lightning_bench.bench import sources
-from lightning_bench.bench.order import Order, carry_out
-from lightning_bench.bench.record import Record
+from lightning_bench.bench.plan import source_digests
+from lightning_bench.bench.execute.job import Order, carry_out
+from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.spec import RunSpec
-from lightning_bench.bench.store import Store, read_record
+from lightning_bench.bench.store.store import Store, read_record
 
 
 def order(store: Path, spec: RunSpec, attempt: int = 1, **changes: Any) -> Order:
@@ -22,7 +22,7 @@ def order(store: Path, spec: RunSpec, attempt: int = 1, **changes: Any) -> Order
         device="cpu",
         gpus=(),
         threads=1,
-        sources=dict(sources.of_run(spec)),
+        sources=dict(source_digests.of_run(spec)),
         command=["bench"],
         **changes,
     )
@@ -30,7 +30,7 @@ def order(store: Path, spec: RunSpec, attempt: int = 1, **changes: Any) -> Order
 
 def start(target: Any, *arguments: Any) -> BaseProcess:
     context = get_context("forkserver")
-    context.set_forkserver_preload(["lightning_bench.bench.worker"])
+    context.set_forkserver_preload(["lightning_bench.bench.run.worker"])
     process = context.Process(target=target, args=arguments)
     process.start()
     return process

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench import check, plan
-from lightning_bench.bench.record import DataFacts, Epoch, Failure, Record
-from lightning_bench.bench.search.trial import Ledger, Trial
-from lightning_bench.bench.store import Attempt
-from lightning_bench.bench.study import load
+from lightning_bench.bench.plan import rules as rules_module, plan
+from lightning_bench.bench.store.record import DataFacts, Epoch, Failure, Record
+from lightning_bench.bench.store.trial import Ledger, Trial
+from lightning_bench.bench.store.store import Attempt
+from lightning_bench.bench.study.study import load
 from tests.bench.factory import COST, record
 
 PAGE = """\
@@ -43,7 +43,7 @@ def made(page: Any, change: Any = None) -> plan.Plan:
 
 
 def broken(found: plan.Plan) -> dict[str, list[str]]:
-    return {rule.name: breaches for rule, breaches in check.check(found) if breaches}
+    return {rule.name: breaches for rule, breaches in rules_module.check(found) if breaches}
 
 
 def test_a_good_study_keeps_every_rule(page) -> None:
@@ -108,23 +108,23 @@ def test_each_breach_is_found_by_its_rule(page, change: Any, rules: set[str], sa
     ],
 )
 def test_a_mean_far_beyond_print_is_implausible(printed, mean, higher, beyond) -> None:
-    figure = check.Printed("A", "digits", "accuracy", printed, higher, "FCN, Table 5")
-    assert check._beyond(mean, figure) is beyond
+    figure = rules_module.Printed("A", "digits", "accuracy", printed, higher, "FCN, Table 5")
+    assert rules_module._beyond(mean, figure) is beyond
 
 
 def test_the_entry_that_leaves_print_behind_is_named(page) -> None:
     # All means are 0.5; taken for a loss, that is well below what is printed of A.
     figures = [
-        check.Printed("A", "digits", "accuracy", 0.9, False, "FCN, Table 5"),
-        check.Printed("B", "digits", "accuracy", 0.6, False, "FCN, Table 5"),
-        check.Printed("A", "pets", "accuracy", 0.9, False, "FCN, Table 5"),
+        rules_module.Printed("A", "digits", "accuracy", 0.9, False, "FCN, Table 5"),
+        rules_module.Printed("B", "digits", "accuracy", 0.6, False, "FCN, Table 5"),
+        rules_module.Printed("A", "pets", "accuracy", 0.9, False, "FCN, Table 5"),
     ]
-    found = {rule.name: breaches for rule, breaches in check.check(made(page), figures)}
+    found = {rule.name: breaches for rule, breaches in rules_module.check(made(page), figures)}
     assert found["plausible"] == ["A on digits: mean accuracy 0.5, where FCN, Table 5 prints 0.9"]
 
 
 def test_an_entry_is_held_against_its_own_row_or_the_best_printed_one(page) -> None:
-    from lightning_bench.bench.cli.check import _printed
+    from lightning_bench.bench.cli.commands.check import _printed
 
     text = PAGE.replace("B: {model: lenet}", "B: {model: lenet, published: our gMLP}")
     text += "published: {vision-from-scratch: {cifar10_top1: digits/accuracy}}\n"
@@ -134,7 +134,7 @@ def test_an_entry_is_held_against_its_own_row_or_the_best_printed_one(page) -> N
 
 def test_every_rule_can_be_broken() -> None:
     rules = set().union(*(rules for _, rules, _ in BREACHES)) | {"tuning", "choices"}
-    assert {rule.name for rule in check.RULES} == rules
+    assert {rule.name for rule in rules_module.RULES} == rules
 
 
 def test_searches_have_one_budget_and_are_over(page) -> None:
@@ -189,4 +189,4 @@ def test_searches_have_one_budget_and_are_over(page) -> None:
 
 
 def test_the_record_type_is_the_one_of_the_store() -> None:
-    assert Record.model_fields["schema_version"].default == check.SCHEMA_VERSION
+    assert Record.model_fields["schema_version"].default == rules_module.SCHEMA_VERSION

@@ -10,12 +10,13 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from lightning_bench.bench import contextual, sources
-from lightning_bench.bench.loading import load
+from lightning_bench.bench.run import encoder_cache
+from lightning_bench.bench.plan import source_digests
+from lightning_bench.bench.run.loading import load
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from lightning_bench.bench.start import file_digest
-from lightning_bench.bench.store import Store
-from lightning_bench.bench.training import train
+from lightning_bench.bench.run.initial_weights import file_digest
+from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.run.training import train
 from lightning_bench.models.layers.memory import Memory
 from lightning_bench.models.registry import create
 from lightning_bench.models.text import TextModel
@@ -77,7 +78,7 @@ def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(
 ) -> None:
     model, data = made(encoder, layers)
     before = sum(p.numel() for p in model.parameters()), model.state_dict().keys()
-    contextual.remember(model, data, "cpu")
+    encoder_cache.remember(model, data, "cpu")
     assert (sum(p.numel() for p in model.parameters()), model.state_dict().keys()) == before
     assert f"the encoder's states of 7,800 texts take {size} in" in capsys.readouterr().out
     memory, asked, batches = model.embedding.memory, said(model), 0
@@ -97,7 +98,7 @@ def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(
 
 def test_all_layers_are_kept_apart_from_the_last(encoder: str, tmp_path: Path) -> None:
     for layers in ("last", "all", "last", "all"):
-        contextual.remember(*made(encoder, layers), "cpu")
+        encoder_cache.remember(*made(encoder, layers), "cpu")
     assert len([*tmp_path.glob("cache/data/entailment-states-*-*/states.npy")]) == 2
 
 
@@ -108,7 +109,7 @@ def test_a_text_that_is_not_known_is_read(encoder: str) -> None:
     other[3, 2] = tokens[3, 2] % 40 + 10
     assert not torch.equal(other, tokens)
     without = model(other, mask, segments), model(tokens, mask, 1 - segments)
-    contextual.remember(model, data, "cpu")
+    encoder_cache.remember(model, data, "cpu")
     asked = said(model)
     assert torch.equal(model(other, mask, segments), without[0])
     assert torch.equal(model(tokens, mask, 1 - segments), without[1])  # the parts count too
@@ -127,7 +128,7 @@ def test_equal_hashes_give_no_text_another_s_states() -> None:
 
 def test_an_encoder_that_is_trained_is_asked(encoder: str) -> None:
     model, data = made(encoder)
-    contextual.remember(model, data, "cpu")
+    encoder_cache.remember(model, data, "cpu")
     inputs, asked = next(iter(data.val_dataloader())).inputs, said(model)
     model(*inputs)
     assert not asked
@@ -141,7 +142,7 @@ def test_an_encoder_that_is_trained_is_asked(encoder: str) -> None:
 @pytest.mark.parametrize("harm", ["a bit", "cut", "facts", "gone"])
 def test_what_is_damaged_is_made_anew(harm: str, encoder: str, tmp_path: Path) -> None:
     model, data = made(encoder)
-    contextual.remember(model, data, "cpu")
+    encoder_cache.remember(model, data, "cpu")
     path = states(tmp_path)
     whole = path.read_bytes()
     if harm == "a bit":
@@ -154,12 +155,12 @@ def test_what_is_damaged_is_made_anew(harm: str, encoder: str, tmp_path: Path) -
         path.unlink()
     (path.parent.parent / f".{path.parent.name[:-13]}-killed").mkdir()  # by a killed process
     asked = said(model)
-    contextual.remember(model, data, "cpu")
+    encoder_cache.remember(model, data, "cpu")
     assert asked
     assert states(tmp_path).read_bytes() == whole
     assert not list(path.parent.parent.glob(".*"))
     asked.clear()
-    contextual.remember(model, data, "cpu")
+    encoder_cache.remember(model, data, "cpu")
     assert not asked
 
 
@@ -168,7 +169,7 @@ def test_the_number_of_cores_changes_no_bit(encoder: str, tmp_path: Path, monkey
     for cores in (1, 3):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=cores: set(range(n)))
         model, data = made(encoder)
-        contextual.remember(model, data, "cpu")
+        encoder_cache.remember(model, data, "cpu")
         found.append(states(tmp_path).read_bytes())
         shutil.rmtree(tmp_path / "cache")
     assert found[0] == found[1]
@@ -178,20 +179,20 @@ def test_another_encoder_or_another_data_set_has_a_file_of_its_own(
     encoder: str, tmp_path: Path
 ) -> None:
     model, data = made(encoder)
-    contextual.remember(model, data, "cpu")
+    encoder_cache.remember(model, data, "cpu")
     with torch.no_grad():
         next(model.embedding.encoder.parameters())[0, 0] += 1
-    contextual.remember(model, data, "cpu")
+    encoder_cache.remember(model, data, "cpu")
     assert len(list(tmp_path.glob("cache/data/entailment-states-*-*"))) == 2
 
 
 def test_what_is_too_large_is_computed_and_said(encoder: str, monkeypatch, capsys) -> None:
     model, data = made(encoder)
     for free, most, says in ((10**6, 2**40, "half the room"), (10**12, 10**5, "100.0 kB are the")):
-        monkeypatch.setattr(contextual, "MOST_BYTES", most)
+        monkeypatch.setattr(encoder_cache, "MOST_BYTES", most)
         usage = shutil._ntuple_diskusage(10**12, 0, free)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, usage=usage: usage)
-        contextual.remember(model, data, "cpu")
+        encoder_cache.remember(model, data, "cpu")
         assert model.embedding.memory is None
         line = capsys.readouterr().out
         assert "are computed in every epoch, since they would take " in line
@@ -205,16 +206,16 @@ def test_a_run_counts_and_scores_as_without(encoder: str, monkeypatch) -> None:
         return outcome.parameters, outcome.trainable_parameters, outcome.metrics["loss"]
 
     kept = run()
-    monkeypatch.setattr(contextual, "MOST_BYTES", 0)
+    monkeypatch.setattr(encoder_cache, "MOST_BYTES", 0)
     computed = run()
     assert kept[:2] == computed[:2]
     assert kept[2] == pytest.approx(computed[2], rel=0.02)
 
 
 def test_what_keeps_the_states_is_among_the_sources_of_such_a_run(encoder: str) -> None:
-    assert "bench/contextual.py" in sources.of_run(spec(encoder))
+    assert "bench/contextual.py" in source_digests.of_run(spec(encoder))
     plain = spec(encoder).model_copy(update={"model": ModelSpec(name="gmlp-text")})
-    assert "bench/contextual.py" not in sources.of_run(plain)
+    assert "bench/contextual.py" not in source_digests.of_run(plain)
 
 
 PAGE = """\

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench.executor import RETRIES, Executor, Listed, Listener
-from lightning_bench.bench.launch.launcher import Ending, Job
-from lightning_bench.bench.order import Execution, Order
-from lightning_bench.bench.plan import PlannedRun
-from lightning_bench.bench.record import Epoch, Failure, Record
-from lightning_bench.bench.store import Store, Taken
-from lightning_bench.bench.study import Run
+from lightning_bench.bench.execute.executor import RETRIES, Executor, Listed, Listener
+from lightning_bench.bench.execute.launcher import Ending, Job
+from lightning_bench.bench.execute.job import Execution, Order
+from lightning_bench.bench.plan.plan import PlannedRun
+from lightning_bench.bench.store.record import Epoch, Failure, Record
+from lightning_bench.bench.store.store import Store, Taken
+from lightning_bench.bench.study.study import Run
 from tests.bench.factory import SPEC, record
 
 #: What becomes of an attempt: it may claim its folder and write what it likes.

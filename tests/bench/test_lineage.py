@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench import plan as plans
-from lightning_bench.bench.ordered import Ordered
-from lightning_bench.bench.record import Failure, Record, Start
+from lightning_bench.bench.plan import plan as plans
+from lightning_bench.bench.execute.run_queue import Ordered
+from lightning_bench.bench.store.record import Failure, Record, Start
 from lightning_bench.bench.spec import RunSpec
-from lightning_bench.bench.store import Attempt
-from lightning_bench.bench.study import load
+from lightning_bench.bench.store.store import Attempt
+from lightning_bench.bench.study.study import load
 from tests.bench.factory import record
 
 SOURCES = {"models/mlp.py": "0" * 12}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lightning_bench.bench import needs
-from lightning_bench.bench.study import load
+from lightning_bench.bench.study import inputs
+from lightning_bench.bench.study.study import load
 
 PAGE = """\
 title: Sentences
@@ -27,7 +27,7 @@ def test_a_sample_does_without_the_further_tests_that_are_lacking(
     page = tmp_path / "sentences.yaml"
     data = f"{{name: mnli, sample: {sample}}}"
     page.write_text(PAGE.format(data=data, model="bag"), encoding="utf-8")
-    ((_, patterns),) = needs.files(load(str(page)))
+    ((_, patterns),) = inputs.files(load(str(page)))
     assert any("mismatched" in pattern for pattern in patterns) is asked
     assert sum("train" in pattern or "_matched" in pattern for pattern in patterns) == 2
 
@@ -36,5 +36,5 @@ def test_shifted_tests_need_no_files_of_their_own(tmp_path) -> None:
     page = tmp_path / "shifted.yaml"
     data = "{name: cifar10, sample: true, shifts: 2}"
     page.write_text(PAGE.format(data=data, model="mlp"), encoding="utf-8")
-    ((dataset, patterns),) = needs.files(load(str(page)))
+    ((dataset, patterns),) = inputs.files(load(str(page)))
     assert set(patterns) == set(dataset.files.values())

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench import sources
+from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.cli.app import run
-from lightning_bench.bench.cli.finding import find
+from lightning_bench.bench.cli.find_run import find
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.record import Failure
+from lightning_bench.bench.store.record import Failure
 from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
-from lightning_bench.bench.store import Store
+from lightning_bench.bench.store.store import Store
 from tests.bench.factory import record
 
 PAGE = """\
@@ -90,7 +90,7 @@ def test_watching_a_study_ends_when_it_is_over(store: Store, capsys) -> None:
         with store.claim(spec(width, seed), number) as folder:
             failure = Failure(kind="code", message="no", log="l")
             made = record(spec(width, seed), number, status="failed", failure=failure)
-            today = dict(sources.of_run(spec(width, seed)))
+            today = dict(source_digests.of_run(spec(width, seed)))
             there = made.provenance.model_copy(update={"sources": today})
             store.write_record(folder, made.model_copy(update={"provenance": there}))
     assert run(["status", "page.yaml", "--watch"]) == 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench import page as pages
+from lightning_bench.bench.study import page as pages
 from lightning_bench.bench.errors import UserError
 
 

@@ -5,10 +5,10 @@ from typing import Literal
 
 import pytest
 
-from lightning_bench.bench import plan as plans
-from lightning_bench.bench.record import Failure, Record
-from lightning_bench.bench.store import Attempt
-from lightning_bench.bench.study import load
+from lightning_bench.bench.plan import plan as plans
+from lightning_bench.bench.store.record import Failure, Record
+from lightning_bench.bench.store.store import Attempt
+from lightning_bench.bench.study.study import load
 from tests.bench.factory import COST, SPEC, record
 
 SOURCES = {"models/mlp.py": "0" * 12}

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightning_bench.bench.predictions import NAME, read
-from lightning_bench.bench.store import Damaged
+from lightning_bench.bench.store.predictions import NAME, read
+from lightning_bench.bench.store.store import Damaged
 
 
 def test_what_was_written_is_read_and_nothing_else_passes(tmp_path: Path) -> None:

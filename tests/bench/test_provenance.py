@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import lightning_bench
-from lightning_bench.bench import provenance
+from lightning_bench.bench.store import provenance
 
 
 def test_no_variable_gets_in_unless_it_is_known_to_be_harmless(monkeypatch) -> None:

@@ -12,11 +12,11 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from lightning_bench.bench import sharded, training
-from lightning_bench.bench.order import STOPPED, unfit
-from lightning_bench.bench.ranks import Rank, Siblings
+from lightning_bench.bench.run import fsdp, training
+from lightning_bench.bench.execute.job import STOPPED, unfit
+from lightning_bench.bench.run.distributed import Rank, Siblings
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from lightning_bench.bench.store import WEIGHTS, Store
+from lightning_bench.bench.store.store import WEIGHTS, Store
 from tests.bench.processes import begin, order, run, start, wait_for, wait_until_left_alone
 
 TEXT = {"width": 16, "depth": 1, "hidden": 32}
@@ -165,13 +165,13 @@ def test_probes_see_a_sharded_model_whole(tmp_path: Path) -> None:
 def test_a_sharded_model_s_units_are_the_least_that_are_large_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sharded, "_UNIT", 100)
+    monkeypatch.setattr(fsdp, "_UNIT", 100)
     block = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))  # 144 together, 72 each
     tied = nn.Linear(16, 16)
     again = nn.Linear(16, 16)
     again.weight = tied.weight
     model = nn.Sequential(nn.Embedding(50, 8), nn.ModuleList([block]), tied, again)
-    assert sharded.units(model) == [block]
+    assert fsdp.units(model) == [block]
 
 
 @pytest.mark.slow

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench import sources
-from lightning_bench.bench.cli import reporting
+from lightning_bench.bench.plan import source_digests
+from lightning_bench.bench.cli import build_report
 from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.record import Failure
-from lightning_bench.bench.store import Store
-from lightning_bench.bench.study import load
+from lightning_bench.bench.store.record import Failure
+from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study.study import load
 from lightning_bench.reports.write import FORMATS, TRACKED, Format
 from tests.bench.factory import COST, PROVENANCE, record
 
@@ -38,7 +38,7 @@ def test_earlier_attempts_are_told_with_cause_log_and_time(page, tmp_path: Path)
         store.write_record(folder, record(mlp, attempt=3))
     with store.claim(lenet, 1) as folder:
         (folder / "record.json").write_text("no record")
-    report = reporting.make(make_plan(study, store), store, tmp_path / "report", ["md"])
+    report = build_report.make(make_plan(study, store), store, tmp_path / "report", ["md"])
     ours = f"runs/{mlp.key}"
     assert [
         (lost.entry, lost.attempt.number, lost.attempt.end, lost.attempt.cause, lost.attempt.log)
@@ -63,7 +63,7 @@ def test_garbage_is_collected_again_after_planning(page, tmp_path: Path) -> None
 def test_an_attempt_that_runs_is_not_lost(page, tmp_path: Path) -> None:
     study, store = load(page(PAGE)), Store(tmp_path / "store")
     with store.claim(study.runs()[0].spec, 1):
-        report = reporting.make(make_plan(study, store), store, tmp_path / "report", ["md"])
+        report = build_report.make(make_plan(study, store), store, tmp_path / "report", ["md"])
     assert report.lost == []
     assert report.runs == {"running": 1, "missing": 1}
 
@@ -72,14 +72,14 @@ def test_a_report_is_current_for_the_files_that_are_there(page, tmp_path: Path) 
     """Each page is made with its own figures; what a tracker wants is more than all of them."""
     study, store = load(page(PAGE)), Store(tmp_path / "store")
     for run in study.runs():
-        known = PROVENANCE.model_copy(update={"sources": dict(sources.of_run(run.spec))})
+        known = PROVENANCE.model_copy(update={"sources": dict(source_digests.of_run(run.spec))})
         with store.claim(run.spec, 1) as folder:
             store.write_record(folder, record(run.spec, cost=COST, provenance=known))
     plan, target, shown = make_plan(study, store), tmp_path / "report", []
 
     def make(*formats: Format) -> int:
         """When report.json was written, last of all."""
-        reporting.make(plan, store, target, formats, show=shown.append)
+        build_report.make(plan, store, target, formats, show=shown.append)
         return (target / "report.json").stat().st_mtime_ns
 
     for format_ in FORMATS:
@@ -101,16 +101,16 @@ rows:
 def test_against_published_none_or_a_page_of_ones_own(page, tmp_path: Path) -> None:
     text = PAGE + "published: {vision-from-scratch: {cifar10_top1: digits/accuracy}}\n"
     study = load(page(text))
-    printed = [row.label for row in reporting.published(study)]
+    printed = [row.label for row in build_report.published(study)]
     assert "our Mixer" in printed
-    assert [row.label for row in reporting.published(study, "published")] == printed
-    assert reporting.published(study, "none") == []
+    assert [row.label for row in build_report.published(study, "published")] == printed
+    assert build_report.published(study, "none") == []
     own = page(OWN, "own.yaml")
-    rows = reporting.published(study, own)
+    rows = build_report.published(study, own)
     assert [row.label for row in rows] == [*printed, "Old MLP"]
     assert (rows[-1].cite, rows[-1].cells["digits/accuracy"].value) == ("Mine, 2026", 91.5)
     store = Store(tmp_path / "store")
-    report = reporting.make(
+    report = build_report.make(
         make_plan(study, store), store, tmp_path / "report", ["md"], against=own
     )
     assert "Old MLP" in {row.label for row in report.tables[0].rows if row.source == "published"}
@@ -134,5 +134,5 @@ def test_a_wrong_against_is_told_in_a_line(page, against: str, says: str) -> Non
     study = load(page(PAGE))
     path = page(against, "own.yaml") if ":" in against else against
     with pytest.raises(UserError, match=r"^[^\n]+$") as caught:
-        reporting.published(study, path)
+        build_report.published(study, path)
     assert says in str(caught.value)

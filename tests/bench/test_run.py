@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightning_bench.bench import predictions
-from lightning_bench.bench.store import Store, read_record
-from lightning_bench.bench.study import load
+from lightning_bench.bench.store import predictions
+from lightning_bench.bench.store.store import Store, read_record
+from lightning_bench.bench.study.study import load
 from lightning_bench.reports import examples
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench import sources
-from lightning_bench.bench.study import load
+from lightning_bench.bench.plan import source_digests
+from lightning_bench.bench.study.study import load
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.models import catalogue as model_catalogue
 
@@ -15,7 +15,7 @@ from lightning_bench.models import catalogue as model_catalogue
 def digest_of(tmp_path: Path, text: str) -> str:
     path = tmp_path / f"{abs(hash(text))}.py"
     path.write_text(text, encoding="utf-8")
-    return sources.digest(path)
+    return source_digests.digest(path)
 
 
 CODE = 'def f(x):\n    """Say."""\n    return x + 1\n'
@@ -39,15 +39,15 @@ def test_code_matters(tmp_path: Path, other: str) -> None:
 
 #: Whatever of `bench` can change a result.
 TRAINING = {
-    "lightning_bench.bench.training", "lightning_bench.bench.loading", "lightning_bench.bench.trainer", "lightning_bench.bench.reporter", "lightning_bench.bench.conductor",
-    "lightning_bench.bench.standing", "lightning_bench.bench.checkpoint", "lightning_bench.bench.sharded",
+    "lightning_bench.bench.run.training", "lightning_bench.bench.run.loading", "lightning_bench.bench.run.trainer", "lightning_bench.bench.run.callbacks", "lightning_bench.bench.run.control",
+    "lightning_bench.bench.run.checkpoint_state", "lightning_bench.bench.run.checkpoint", "lightning_bench.bench.run.fsdp",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(model_catalogue.entries()))
 def test_every_model_knows_its_files(name: str) -> None:
     entry = model_catalogue.entries()[name]
-    found = sources.behind(entry.module, "lightning_bench.data.images")
+    found = source_digests.behind(entry.module, "lightning_bench.data.images")
     assert entry.module.removeprefix("lightning_bench.").replace(".", "/") + ".py" in found
     training = {
         name.removeprefix("lightning_bench.").replace(".", "/") + ".py" for name in TRAINING
@@ -59,14 +59,14 @@ def test_every_model_knows_its_files(name: str) -> None:
 
 
 def test_layers_are_followed_and_strangers_are_not() -> None:
-    found = sources.behind("lightning_bench.models.mixer", "lightning_bench.data.images")
+    found = source_digests.behind("lightning_bench.models.mixer", "lightning_bench.data.images")
     assert any(path.startswith("models/layers/") for path in found)
     assert "models/vit.py" not in found
 
 
 def test_every_file_behind_a_run_is_found_as_the_import_system_finds_it() -> None:
     for run in load("quickstart").runs()[:5]:
-        for path in sources.of_run(run.spec):
+        for path in source_digests.of_run(run.spec):
             if ":" in path:  # an entry of the catalogue
                 continue
             module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -85,5 +85,5 @@ def test_nothing_of_it_imports_torch() -> None:
 
 
 def test_changes_are_named() -> None:
-    assert sources.changed({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]
+    assert source_digests.changed({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]
     assert data_catalogue.entries()["digits"].module == "lightning_bench.data.images"

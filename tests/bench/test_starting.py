@@ -12,13 +12,13 @@ import pytest
 import safetensors.torch
 import torch
 
-from lightning_bench.bench.checkpoint import Checkpoints
-from lightning_bench.bench.conductor import Control, Stopped
-from lightning_bench.bench.loading import DataProblem
+from lightning_bench.bench.run.checkpoint import Checkpoints
+from lightning_bench.bench.run.control import Control, Stopped
+from lightning_bench.bench.run.loading import DataProblem
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from lightning_bench.bench.start import Origin
-from lightning_bench.bench.store import Store
-from lightning_bench.bench.training import Outcome, train
+from lightning_bench.bench.run.initial_weights import Origin
+from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.models.errors import ModelError
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def test_going_on_after_a_stop_changes_no_bit(
     whole = run(of, keep_weights=True)
 
     # Asked after every call of the loop, however fast the machine is.
-    monkeypatch.setattr("lightning_bench.bench.conductor._LOOK_S", 0.0)
+    monkeypatch.setattr("lightning_bench.bench.run.control._LOOK_S", 0.0)
     asked = []
 
     def stop_later() -> Any:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.record import Curve, Environment, Epoch, Example, Examples, Record
-from lightning_bench.bench.store import Damaged, Store, Taken, read_record, write_atomically
+from lightning_bench.bench.store.record import Curve, Environment, Epoch, Example, Examples, Record
+from lightning_bench.bench.store.store import Damaged, Store, Taken, read_record, write_atomically
 from tests.bench.factory import SPEC, record
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightning_bench.bench.loading import DataProblem
+from lightning_bench.bench.run.loading import DataProblem
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from lightning_bench.bench.training import train
+from lightning_bench.bench.run.training import train
 
 SMALL = {"width": 16, "depth": 1, "hidden": 32}
 
@@ -88,7 +88,7 @@ def test_a_setting_that_would_do_nothing_is_refused(data, recipe, says: str) -> 
 def test_predictions_that_are_no_whole_numbers_are_kept(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from lightning_bench.bench.recording import _save_predictions
+    from lightning_bench.bench.run.result import _save_predictions
 
     outcome = run("bag", {"width": 16, "hidden": 16}, {"name": "polarity"})
     values = {

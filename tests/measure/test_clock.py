@@ -11,7 +11,7 @@ import torch
 from torch.utils.benchmark import Timer
 
 from lightning_bench.bench.measure.clock import CudaClock, WallClock
-from lightning_bench.bench.measure.sampling import QUICK
+from lightning_bench.bench.measure.warm_up import QUICK
 
 
 def test_a_sleep_takes_what_it_takes():

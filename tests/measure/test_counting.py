@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lightning_bench.bench.measure import counting
+from lightning_bench.bench.measure import model_counts
 from lightning_bench.models import flops
 from lightning_bench.models.catalogue import entries
 from lightning_bench.models.errors import ModelError
@@ -133,9 +133,9 @@ def test_flops_are_those_of_the_closed_form(name):
 def test_attention_is_counted_with_and_without_weights(name):
     """On the meta device it falls apart into products, on a CPU it is one fused operation."""
     small = {"image_size": 32} if name.startswith("vit") else {"length": 16, "vocab_size": 100}
-    found = counting.look_up(name)
-    real = counting.of(create(name, **small), counting.example(found, 1, **small), found, small)
-    on_meta = counting.count(name, small)
+    found = model_counts.look_up(name)
+    real = model_counts.of(create(name, **small), model_counts.example(found, 1, **small), found, small)
+    on_meta = model_counts.count(name, small)
     # Fused attention puts out no S×S matrix.
     assert on_meta == real.model_copy(update={"activations": on_meta.activations})
     assert on_meta.activations > real.activations
@@ -163,10 +163,10 @@ def test_what_would_count_as_zero_is_an_error(layer):
 def test_the_sum_is_that_of_torchs_own_counter(name):
     with torch.device("meta"):
         model = create(name).eval()
-        inputs = counting.example(counting.look_up(name), 1)
+        inputs = model_counts.example(model_counts.look_up(name), 1)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(*inputs)
-    assert counting.count(name, {}).flops == counter.get_total_flops()
+    assert model_counts.count(name, {}).flops == counter.get_total_flops()
 
 
 @pytest.mark.parametrize("name", ["mixer-s16", "vit-ti16", "gmlp-ti16", "resnet-20", "mlp"])
@@ -174,17 +174,17 @@ def test_training_is_three_forward_passes(name):
     """But for the first layer, whose input needs no gradient."""
     with torch.device("meta"):
         model = create(name)
-        inputs = counting.example(counting.look_up(name), 2)
+        inputs = model_counts.example(model_counts.look_up(name), 2)
     with FlopCounterMode(display=False) as counter:
         model(*inputs).sum().backward()
-    counted = counting.count(name, {})
+    counted = model_counts.count(name, {})
     assert counted.flops_train == 3 * counted.flops
     share = counter.get_total_flops() / 2 / counted.flops_train
     assert 0.7 < share <= 1 if name == "mlp" else 0.97 < share <= 1
 
 
 def test_tied_and_embedding_parameters():
-    counted = counting.count("gmlp-text-18", {"vocab_size": 1000})
+    counted = model_counts.count("gmlp-text-18", {"vocab_size": 1000})
     table = 1000 * 512
     assert counted.parameters_untied - counted.parameters == table
     assert counted.embedding == table + 2 * 512  # and two segments
@@ -193,8 +193,8 @@ def test_tied_and_embedding_parameters():
 
 
 def test_patches_are_the_tokens_of_an_image():
-    assert counting.count("mixer-s16", {"image_size": 64}).tokens == 16
-    assert counting.count("lenet", {}).tokens is None
+    assert model_counts.count("mixer-s16", {"image_size": 64}).tokens == 16
+    assert model_counts.count("lenet", {}).tokens is None
 
 
 def test_activations_are_what_products_put_out():

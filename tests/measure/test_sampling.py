@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from lightning_bench.bench.measure import sampling
+from lightning_bench.bench.measure import warm_up as warm_up_module
 from lightning_bench.bench.measure.clock import Timing
-from lightning_bench.bench.measure.sampling import (
+from lightning_bench.bench.measure.warm_up import (
     CAREFUL,
     LEAST_ROUNDS,
     Pace,
@@ -22,7 +22,7 @@ class Told:
     def __init__(self, times: Iterable[float], monkeypatch: pytest.MonkeyPatch) -> None:
         self.times: Iterator[float] = iter(times)
         self.now = 0.0
-        monkeypatch.setattr(sampling.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(warm_up_module.time, "perf_counter", lambda: self.now)
 
     def time(self, step: object, steps: int) -> Timing:
         took = next(self.times)
@@ -75,8 +75,8 @@ def test_several_devices_stop_together(monkeypatch):
 
 
 def test_a_block_holds_as_many_steps_as_fill_it():
-    assert sampling.steps_a_block(0.1, 0.5) == 5
-    assert sampling.steps_a_block(2.0, 0.5) == 1
+    assert warm_up_module.steps_a_block(0.1, 0.5) == 5
+    assert warm_up_module.steps_a_block(2.0, 0.5) == 1
 
 
 def test_models_take_turns():

@@ -13,12 +13,12 @@ from statistics import median
 
 import pytest
 
-from lightning_bench.bench.measure import shelf
-from lightning_bench.bench.measure.order import Failed, Job, Ready
-from lightning_bench.bench.measure.record import Contender, Measurement, Session, Setting
-from lightning_bench.bench.measure.sampling import Pace
+from lightning_bench.bench.store import session_files
+from lightning_bench.bench.measure.protocol import Failed, Job, Ready
+from lightning_bench.bench.store.measurements import Contender, Measurement, Session, Setting
+from lightning_bench.bench.measure.warm_up import Pace
 from lightning_bench.bench.measure.session import Course
-from lightning_bench.bench.store import Damaged, Store
+from lightning_bench.bench.store.store import Damaged, Store
 from lightning_bench.reports import measured, timing
 
 pytestmark = pytest.mark.slow
@@ -103,8 +103,8 @@ def test_sleeping_models_take_turns_and_take_what_they_sleep(tmp_path: Path):
     assert slower.median == pytest.approx(1.05, abs=0.03)
     assert len(a.latency_s) >= 100
     assert min(a.latency_s) == pytest.approx(0.05, rel=0.02)
-    shelf.keep(Store(tmp_path), found)
-    assert shelf.newest(Store(tmp_path), found.key) == found
+    session_files.keep(Store(tmp_path), found)
+    assert session_files.newest(Store(tmp_path), found.key) == found
 
 
 def test_null_the_same_model_twice_on_a_loaded_machine(tmp_path: Path):
@@ -180,11 +180,11 @@ def test_the_largest_batch_is_searched_openly(tmp_path: Path):
 
 def test_a_session_cut_short_is_damaged(tmp_path: Path):
     found = session(tmp_path, contender("sleeper", seconds=0.005))
-    path = shelf.keep(Store(tmp_path), found)
+    path = session_files.keep(Store(tmp_path), found)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(Damaged):
-        shelf.read(path)
-    assert shelf.newest(Store(tmp_path), found.key) is None
+        session_files.read(path)
+    assert session_files.newest(Store(tmp_path), found.key) is None
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightning_bench.bench.record import (
+from lightning_bench.bench.store.record import (
     Cost,
     DataFacts,
     Environment,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lightning_bench.bench.record import Failure
+from lightning_bench.bench.store.record import Failure
 from lightning_bench.reports import latex, markdown
 from lightning_bench.reports.attempts import device_h, of_record, total
 from lightning_bench.reports.build import build

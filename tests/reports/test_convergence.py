@@ -2,7 +2,7 @@
 
 import pytest
 
-from lightning_bench.bench.record import Epoch
+from lightning_bench.bench.store.record import Epoch
 from lightning_bench.reports import build, convergence
 from lightning_bench.reports.table import Counts
 from tests.reports.conftest import make_study

@@ -63,8 +63,8 @@ def test_the_figure_stands_where_depths_differ(deep, canvases):
 
 
 def test_models_of_the_registry_have_their_family_and_depth():
-    from lightning_bench.bench.cli.reporting import _FAMILY, _depth
-    from lightning_bench.bench.study import Entry as StudyEntry
+    from lightning_bench.bench.cli.build_report import _FAMILY, _depth
+    from lightning_bench.bench.study.study import Entry as StudyEntry
 
     known = {
         "gmlp-text-36": ("gmlp-text", 36),

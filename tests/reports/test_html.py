@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import escape
 
-from lightning_bench.bench.record import Curve, Example, Examples
+from lightning_bench.bench.store.record import Curve, Example, Examples
 from lightning_bench.reports import drawing, html, looks, sketch
 from lightning_bench.reports.build import build
 

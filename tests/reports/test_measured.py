@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lightning_bench.bench.measure.of_study import asked, contenders
-from lightning_bench.bench.measure.record import (
+from lightning_bench.bench.measure.contenders import asked, contenders
+from lightning_bench.bench.store.measurements import (
     Block,
     Contender,
     Counts,
@@ -16,7 +16,7 @@ from lightning_bench.bench.measure.record import (
     Setting,
     WarmUp,
 )
-from lightning_bench.bench.study import load
+from lightning_bench.bench.study.study import load
 from lightning_bench.reports import (
     attempts,
     drawing,

@@ -2,7 +2,7 @@
 
 import json
 
-from lightning_bench.bench.record import Epoch, Failure
+from lightning_bench.bench.store.record import Epoch, Failure
 from lightning_bench.reports import run_pages
 from lightning_bench.reports.table import Attempt
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bench.bench.search.page import Search
-from lightning_bench.bench.search.space import Parameter
-from lightning_bench.bench.search.trial import Ledger, Trial
+from lightning_bench.bench.study.search_settings import Search
+from lightning_bench.bench.study.search_space import Parameter
+from lightning_bench.bench.store.trial import Ledger, Trial
 from lightning_bench.reports import compare, effort, search
 from lightning_bench.reports.build import build
 from lightning_bench.reports.write import write

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from lightning_bench.bench.measure.record import Block, Contender, Measurement, Setting
+from lightning_bench.bench.store.measurements import Block, Contender, Measurement, Setting
 from lightning_bench.reports import timing
 
 

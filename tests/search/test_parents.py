@@ -8,8 +8,8 @@ from typing import Any
 import optuna
 import pytest
 
-from lightning_bench.bench.search import storage
-from lightning_bench.bench.study import load
+from lightning_bench.bench.search import optuna_storage
+from lightning_bench.bench.study.study import load
 from tests.search.running import attempts, kill, ledgers, start, wait, write
 
 PARENTS, TRIALS = 4, 16
@@ -43,7 +43,7 @@ def check(folder: Path, url: str | None) -> None:
     # The one in flight when its parent was killed may have been begun again, and none beside it.
     assert TRIALS <= sum(map(len, tried.values())) <= TRIALS + 1
     cell = load(str(folder / "tuned.yaml")).cells()[0]
-    memory = storage.connect(url, folder / "bench-store/searches/tuned-smoke")
+    memory = optuna_storage.connect(url, folder / "bench-store/searches/tuned-smoke")
     study = optuna.load_study(study_name=cell.name, storage=memory)
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * TRIALS
     assert [trial.params for trial in study.trials] == [trial.params for trial in found.trials]

@@ -10,9 +10,9 @@ from typing import Any
 import optuna
 import pytest
 
-from lightning_bench.bench.search import storage
-from lightning_bench.bench.store import Store
-from lightning_bench.bench.study import load
+from lightning_bench.bench.search import optuna_storage
+from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study.study import load
 from tests.search.running import (
     PAGE,
     attempts,
@@ -120,7 +120,7 @@ def test_status_and_check_know_the_searches(finished: Path) -> None:
 
 
 def test_optuna_can_open_the_storage_as_it_is(finished: Path) -> None:
-    journal = finished / "bench-store/searches/tuned-smoke" / storage.JOURNAL
+    journal = finished / "bench-store/searches/tuned-smoke" / optuna_storage.JOURNAL
     backend = optuna.storages.journal.JournalFileBackend(str(journal))
     opened = optuna.storages.JournalStorage(backend)
     studies = optuna.get_all_study_summaries(storage=opened)
@@ -167,7 +167,7 @@ def test_accuracy_and_cost_give_a_front_from_which_the_budget_s_best_is_chosen(
     for name in ("report.md", "report.html"):
         assert "Validation against cost" in (folder / name).read_text(encoding="utf-8")
     cell = load(str(tmp_path / "tuned.yaml")).cells()[0]
-    memory = storage.connect(None, tmp_path / "bench-store/searches/tuned-smoke")
+    memory = optuna_storage.connect(None, tmp_path / "bench-store/searches/tuned-smoke")
     best = optuna.load_study(study_name=cell.name, storage=memory).best_trials
     assert {trial.number for trial in front} <= {trial.number for trial in best}
 
@@ -256,7 +256,7 @@ def test_after_kill_9_of_the_parent_the_same_command_takes_over(tmp_path: Path) 
     folder = tmp_path / "bench-store/searches/tuned-smoke"
     study = optuna.load_study(
         study_name=load(str(tmp_path / "tuned.yaml")).cells()[0].name,
-        storage=storage.connect(None, folder),
+        storage=optuna_storage.connect(None, folder),
     )
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3
 

@@ -6,11 +6,11 @@ from typing import Any
 import optuna
 import pytest
 
-from lightning_bench.bench.search import ledger, samplers, storage
-from lightning_bench.bench.search.cell import Cell
-from lightning_bench.bench.search.sampling import Sampling
-from lightning_bench.bench.search.trial import Trial
-from lightning_bench.bench.study import load
+from lightning_bench.bench.search import ledger, samplers, optuna_storage
+from lightning_bench.bench.study.search_cell import Cell
+from lightning_bench.bench.search.optuna_study import Sampling
+from lightning_bench.bench.store.trial import Trial
+from lightning_bench.bench.study.study import load
 
 PAGE = """\
 title: t
@@ -42,7 +42,7 @@ def over(number: int, values: dict[str, Any], **changes: Any) -> Trial:
 
 def search(cell: Cell, folder: Path, trials: int) -> list[dict[str, Any]]:
     """Ask and tell in one go, with a made-up score."""
-    sampling, done = Sampling(cell, storage.connect(None, folder)), []
+    sampling, done = Sampling(cell, optuna_storage.connect(None, folder)), []
     for number in range(trials):
         values = sampling.ask(number, done)
         done.append(over(number, values, **({"cost": 1.0} if cell.search.cost else {})))
@@ -54,7 +54,7 @@ def test_a_trial_that_another_parent_tells_at_the_same_moment_is_told(
     page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = cell_of(page)
-    ours, theirs = (Sampling(cell, storage.connect(None, tmp_path)) for _ in range(2))
+    ours, theirs = (Sampling(cell, optuna_storage.connect(None, tmp_path)) for _ in range(2))
     done = over(0, ours.ask(0, []))
     before = theirs.storage.get_trial(0)
     ours.tell([done])
@@ -92,7 +92,7 @@ def test_every_sampler_begins_with_the_recipe_and_stays_in_the_space(
 def test_two_objectives_are_asked_for(page, tmp_path: Path) -> None:
     cell = cell_of(page, "search.cost=parameters", "search.pruner=none")
     search(cell, tmp_path, 12)
-    study = optuna.load_study(study_name=cell.name, storage=storage.connect(None, tmp_path))
+    study = optuna.load_study(study_name=cell.name, storage=optuna_storage.connect(None, tmp_path))
     assert [d.name for d in study.directions] == ["MAXIMIZE", "MINIMIZE"]
     assert study.metric_names == ["accuracy", "parameters"]
     assert all(len(trial.values) == 2 for trial in study.trials)
@@ -112,7 +112,7 @@ def test_random_trials_are_the_same_whoever_draws_them(page, tmp_path: Path) -> 
     together = search(cell, tmp_path / "a", 6)
     apart = []
     for number in range(6):  # a new parent for each trial
-        sampling = Sampling(cell, storage.connect(None, tmp_path / "b"))
+        sampling = Sampling(cell, optuna_storage.connect(None, tmp_path / "b"))
         apart.append(sampling.ask(number, [over(i, v) for i, v in enumerate(apart)]))
     assert apart == together
     other = search(cell_of(page, "search.sampler=random", "search.seed=1"), tmp_path / "c", 6)
@@ -121,9 +121,9 @@ def test_random_trials_are_the_same_whoever_draws_them(page, tmp_path: Path) -> 
 
 def test_asking_again_gives_the_same_trial(page, tmp_path: Path) -> None:
     cell = cell_of(page)
-    sampling = Sampling(cell, storage.connect(None, tmp_path))
+    sampling = Sampling(cell, optuna_storage.connect(None, tmp_path))
     first, second = sampling.ask(0, []), sampling.ask(1, [])
-    again = Sampling(cell, storage.connect(None, tmp_path))
+    again = Sampling(cell, optuna_storage.connect(None, tmp_path))
     assert (again.ask(1, []), again.ask(0, [])) == (second, first)
     assert len(again._study.trials) == 2
 
@@ -136,7 +136,7 @@ def test_a_lost_storage_is_filled_again_from_the_store(page, tmp_path: Path) -> 
         over(1, values, state="pruned", curve=[(1, 0.2), (2, 0.3)]),
         over(2, values, state="failed"),
     ]
-    sampling = Sampling(cell, storage.connect(None, tmp_path))
+    sampling = Sampling(cell, optuna_storage.connect(None, tmp_path))
     assert sampling.ask(3, done)["lr"] > 0
     trials = sampling._study.trials
     assert [t.state.name for t in trials] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
@@ -147,7 +147,7 @@ def test_a_lost_storage_is_filled_again_from_the_store(page, tmp_path: Path) -> 
 def test_nothing_stays_running_in_the_storage(page, tmp_path: Path) -> None:
     """A parent may die between its record in the store and its word to Optuna."""
     cell = cell_of(page)
-    opened = storage.connect(None, tmp_path)
+    opened = optuna_storage.connect(None, tmp_path)
     sampling = Sampling(cell, opened)
     values = [sampling.ask(number, []) for number in range(3)]
     done = [over(0, values[0]), over(1, values[1], state="failed", reason="lost")]
@@ -169,7 +169,7 @@ def test_a_hopeless_trial_is_pruned_and_the_best_is_not(
     page, tmp_path: Path, pruner: str, kind: type
 ) -> None:
     cell = cell_of(page, f"search.pruner={pruner}")
-    sampling = Sampling(cell, storage.connect(None, tmp_path))
+    sampling = Sampling(cell, optuna_storage.connect(None, tmp_path))
     assert type(sampling._study.pruner) is kind
     ended: dict[int, int] = {}
     done: list[Trial] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.search import storage
+from lightning_bench.bench.search import optuna_storage
 from tests.search.conftest import Postgres
 
 HOLD = """\
@@ -28,10 +28,10 @@ time.sleep(60)
 def test_a_killed_holder_keeps_nobody_waiting_and_its_half_line_is_cut_off(tmp_path: Path) -> None:
     import optuna
 
-    opened = storage.connect(None, tmp_path)
+    opened = optuna_storage.connect(None, tmp_path)
     study = optuna.create_study(storage=opened, study_name="s")
     study.tell(study.ask(), 1.0)
-    journal = tmp_path / storage.JOURNAL
+    journal = tmp_path / optuna_storage.JOURNAL
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(journal)], stdout=subprocess.PIPE, text=True
     )
@@ -44,7 +44,7 @@ def test_a_killed_holder_keeps_nobody_waiting_and_its_half_line_is_cut_off(tmp_p
     assert time.monotonic() - began < 5  # Optuna's own lock takes 30 s
     lines = journal.read_bytes().splitlines()
     assert all(json.loads(line) for line in lines)
-    again = optuna.load_study(storage=storage.connect(None, tmp_path), study_name="s")
+    again = optuna.load_study(storage=optuna_storage.connect(None, tmp_path), study_name="s")
     assert [trial.value for trial in again.trials] == [1.0, 2.0]
 
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_used_is_one_line_without_the_password(
     if url.startswith("postgresql"):
         pytest.importorskip("psycopg")
     with pytest.raises(UserError, match=says) as caught:
-        storage.connect(url, tmp_path)
+        optuna_storage.connect(url, tmp_path)
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_used_is_one_line_without_the_password(
 def test_a_database_that_stays_away_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     from sqlalchemy.exc import OperationalError
 
-    monkeypatch.setattr(storage, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(optuna_storage, "PATIENCE_S", 0.5)
     calls = []
 
     def work() -> None:
@@ -81,7 +81,7 @@ def test_a_database_that_stays_away_is_said_in_one_line(monkeypatch: pytest.Monk
         raise OperationalError("SELECT 1", {}, Exception("server closed the connection"))
 
     with pytest.raises(ConnectionError, match="has been away for"):
-        storage.patiently(work)
+        optuna_storage.patiently(work)
     assert len(calls) > 1
 
 

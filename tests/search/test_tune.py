@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench import sources
-from lightning_bench.bench.plan import PlannedRun
-from lightning_bench.bench.record import Epoch, Failure, Record
-from lightning_bench.bench.search import frozen, ledger, storage
-from lightning_bench.bench.search.tune import Tuner
-from lightning_bench.bench.store import Store
-from lightning_bench.bench.study import load
+from lightning_bench.bench.plan import source_digests
+from lightning_bench.bench.plan.plan import PlannedRun
+from lightning_bench.bench.store.record import Epoch, Failure, Record
+from lightning_bench.bench.search import chosen_page, ledger, optuna_storage
+from lightning_bench.bench.search.tuner import Tuner
+from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study.study import load
 from tests.bench.factory import COST, record
 
 PAGE = """\
@@ -43,7 +43,7 @@ class Bench:
     def begin(self) -> None:
         """A parent; the one before it is gone, and its claims with it."""
         self.pruned: list[str] = []
-        memory = storage.connect(None, self.store.root / "searches")
+        memory = optuna_storage.connect(None, self.store.root / "searches")
         self.tuner = Tuner(self.cells, self.store, memory)
         self.tuner.prune = lambda planned: self.pruned.append(planned.key)
 
@@ -184,7 +184,7 @@ def test_trials_that_ran_with_other_code_are_told(page, tmp_path: Path) -> None:
     for _ in range(2):
         bench.run(bench.take(), [0.4])
     (book,) = ledger.books(bench.cells, bench.store.root)
-    today = dict(sources.of_run(bench.cells[0].base))
+    today = dict(source_digests.of_run(bench.cells[0].base))
     assert book.ledger(today).said_of_changes == ""
     found = book.ledger({**today, "models/mlp.py": "another"})
     assert found.outdated == 2
@@ -240,7 +240,7 @@ def test_what_was_chosen_is_a_page_with_the_final_runs(page, tmp_path: Path) -> 
         bench.run(bench.take(), [value])
     study = load(page(PAGE), None, ["search.trials=2"])
     found = [book.ledger() for book in ledger.books(bench.cells, bench.store.root)]
-    ((dataset, text),) = frozen.pages(study, found).items()
+    ((dataset, text),) = chosen_page.pages(study, found).items()
     assert dataset == "digits"
     (tmp_path / "chosen.yaml").write_text(text, encoding="utf-8")
     final = {run.key for run in study.runs(ledger.chosen(found))}

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench.launch import slurm
-from lightning_bench.bench.record import Record
-from lightning_bench.bench.store import Store, read_record
+from lightning_bench.bench.execute import slurm
+from lightning_bench.bench.store.record import Record
+from lightning_bench.bench.store.store import Store, read_record
 from tests.slurm import cluster
 
 ROOT = Path(__file__).parents[2]

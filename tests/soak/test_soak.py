@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench.store import read_record
+from lightning_bench.bench.store.store import read_record
 from tests.soak.weather import OUTAGE, Place, Weather, assert_as_calm, results, wait_for
 
 KILLS = int(os.environ.get("BENCH_SOAK_KILLS", "12"))

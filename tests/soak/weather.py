@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lightning_bench.bench.record import Record
-from lightning_bench.bench.store import Damaged, Store, read_record
+from lightning_bench.bench.store.record import Record
+from lightning_bench.bench.store.store import Damaged, Store, read_record
 
 ROOT = Path(__file__).parents[2]
 BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lightning_bench import studies
-from lightning_bench.bench import study
+from lightning_bench.bench.study import study
 from lightning_bench.bench.search import ledger
 
 pytestmark = pytest.mark.slow

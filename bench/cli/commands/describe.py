@@ -1,0 +1,110 @@
+"""`bench describe`: all that is known of one study, model or data set."""
+
+from dataclasses import asdict
+from typing import Any
+
+from lightning_bench.bench.cli.options import AnyName, Format, OutputFormat, Scale, echo_json
+
+
+def describe_command(
+    name: AnyName, scale: Scale = None, output: OutputFormat = Format.TABLE
+) -> None:
+    """Describe a study, a model or a data set."""
+    facts = _facts(name, scale)
+    if output is Format.JSON:
+        echo_json([facts])
+        return
+    from rich.table import Table
+
+    from lightning_bench.bench.cli.console import Console
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for key, value in facts.items():
+        for i, line in enumerate(_lines(value)):
+            table.add_row(key.replace("_", " ") if i == 0 else "", line)
+    Console(highlight=False, markup=False).print(table)
+
+
+def _facts(name: str, scale: str | None) -> dict[str, Any]:
+    from lightning_bench import studies
+    from lightning_bench.bench.errors import UserError, nearest
+    from lightning_bench.data import catalogue as data_catalogue
+    from lightning_bench.data.errors import DataError
+    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.errors import ModelError
+
+    if name in studies.pages() or name.endswith((".yaml", ".yml")):
+        return _study(name, scale)
+    if name in data_catalogue.entries() or name.startswith(("folder:", "text:")):
+        try:
+            dataset = data_catalogue.find(name)
+        except DataError as error:
+            raise UserError(str(error)) from None
+        return {"name": name, "what": "data set", **_said(asdict(dataset))}
+    try:
+        entry = model_catalogue.find(name)
+    except ModelError:
+        known = {*studies.pages(), *model_catalogue.entries(), *data_catalogue.entries()}
+        raise UserError(
+            f"nothing is called {name!r}{nearest(name, known)} (bench list shows all)"
+        ) from None
+    arguments = {a.name: _argument(a) for a in entry.arguments.values()}
+    facts = {
+        "name": name,
+        "what": "model",
+        "summary": entry.summary,
+        "reads": entry.kind,
+        "parameters": entry.parameters,
+        "flops": entry.flops,
+        "module": entry.module,
+        "arguments": arguments,
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _study(name: str, scale: str | None) -> dict[str, Any]:
+    from lightning_bench.bench.study import study
+
+    path = study.find(name)
+    loaded = study.load(name, scale)
+    return {
+        "name": loaded.name,
+        "what": "study",
+        "title": loaded.title,
+        "question": loaded.question,
+        "page": str(path),
+        "scales": study.scales(path),
+        "scale": loaded.scale,
+        "data": list(loaded.datasets()),
+        "entries": {
+            label: " ".join([e.model, *(f"{k}={v}" for k, v in e.args.items())])
+            for label, e in loaded.entries.items()
+        },
+        **({"starts": origins} if (origins := loaded.origins()) else {}),
+        "seeds": loaded.seeds,
+        "runs": len(loaded.before()) + len(loaded.runs()),
+        "recipe": loaded.recipe.model_dump(),
+    }
+
+
+def _argument(argument: Any) -> str:
+    choices = f", one of {', '.join(map(str, argument.choices))}" if argument.choices else ""
+    return f"{argument.kind}, default {argument.default}{choices}"
+
+
+def _said(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts that apply: what is empty or zero is of the other kinds of data."""
+    return {key: value for key, value in facts.items() if value and key != "name"}
+
+
+def _lines(value: Any) -> list[str]:
+    match value:
+        case dict():
+            return [f"{key}: {_lines(item)[0]}" for key, item in value.items()] or [""]
+        case list() | tuple():
+            return [", ".join(str(item) for item in value)]
+        case int() if not isinstance(value, bool):
+            return [f"{value:,}"]
+    return [str(value)]

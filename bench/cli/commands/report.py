@@ -1,0 +1,84 @@
+"""`bench report`: the study's tables from its records alone."""
+
+from typing import Annotated, cast
+
+import typer
+
+from lightning_bench.bench.cli.options import (
+    DEFAULT_STORE,
+    Scale,
+    Settings,
+    StoreFolder,
+    StudyName,
+    make_plan,
+    open_study,
+)
+
+_NAMES = {
+    "md": "md",
+    "markdown": "md",
+    "latex": "tex",
+    "tex": "tex",
+    "html": "html",
+    "csv": "csv",
+    "parquet": "parquet",
+    "json": "json",
+    "schema": "schema.json",
+    "png": "png",
+}
+
+
+def report_command(
+    context: typer.Context,
+    name: StudyName,
+    scale: Scale = None,
+    settings: Settings = None,
+    store: StoreFolder = DEFAULT_STORE,
+    formats: Annotated[
+        str,
+        typer.Option("--format", help="Of md, latex, html, csv, parquet, json, schema, png."),
+    ] = "md,latex,html,csv,parquet,json",
+    against: Annotated[
+        str | None,
+        typer.Option(help="Printed rows beside ours: published (the page's), none, or a page."),
+    ] = None,
+) -> None:
+    """Write a study's report from what is in the store, and print its tables."""
+    from lightning_bench.bench.cli import build_report
+    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.errors import UserError, nearest
+    from lightning_bench.bench.execute.processes import leave
+    from lightning_bench.reports import drawing, terminal
+    from lightning_bench.reports.write import Format, kinds_of_figures
+
+    chosen = []
+    for word in formats.split(","):
+        if word.strip() not in _NAMES:
+            raise UserError(f"unknown format {word.strip()!r}{nearest(word, _NAMES)}")
+        chosen.append(_NAMES[word.strip()])
+    files = cast("list[Format]", chosen)
+    study, opened = open_study(name, scale, settings, store)
+    changes = [*(settings or []), *([f"--against {against}"] if against else [])]
+    target = build_report.folder(study, opened, changes)
+    console = Console(highlight=False)
+    with drawing.open_studio(kinds_of_figures(files)) as studio:  # before there is much to fork
+        plan = make_plan(study, opened)
+        if plan.runs and all(planned.attempt is None for planned in plan.runs):
+            raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")
+        build_report.make(
+            plan,
+            opened,
+            target,
+            files,
+            afresh=True,
+            against=against,
+            show=lambda report: console.print(terminal.render(report)),
+            studio=studio,
+        )
+    written = " ".join(
+        "figures/*.png" if suffix == "png" else f"report.{suffix}"
+        for suffix in dict.fromkeys(chosen)
+    )
+    console.print(f"\nwritten to {target}: {written}", soft_wrap=True)
+    if context.obj:
+        leave()

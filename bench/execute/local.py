@@ -1,0 +1,147 @@
+"""This host: each run is a fresh process from a warm fork server.
+
+A process is forked ahead, so that a slot is not idle while the next run's process comes up; and a
+run is over as soon as its process says so, not when its memory has been given back.
+"""
+
+import os
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import connection, get_context
+from multiprocessing.process import BaseProcess
+from select import select
+from typing import TYPE_CHECKING
+
+from lightning_bench.bench.execute import devices
+from lightning_bench.bench.execute.launcher import Ending, Job
+from lightning_bench.bench.execute.job import STOPPED, TAKEN, Device, Order, carry_out
+from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    Pipe = Connection[Order, int | None]
+
+_POLL_S = 0.2
+
+
+@dataclass
+class LocalJob:
+    """A run's process, or one that waits for a run."""
+
+    process: BaseProcess
+    pipe: "Pipe"
+    oom_kills: int = 0
+    state: str = ""
+    _code: int | None = field(default=None, init=False)
+
+    def ended(self) -> Ending | None:
+        """How the process ended, or None while it is at work."""
+        code = self._ended_with()
+        if code is None:
+            return None
+        if code == TAKEN:
+            return Ending("taken")
+        # Just begun, it has no answer to SIGTERM yet, and nothing to leave.
+        if code in {STOPPED, -signal.SIGTERM}:
+            return Ending("stopped")
+        how = how_it_ended(code)
+        if oom_kills() > self.oom_kills:
+            return Ending("out-of-memory", f"{how}, as the kernel ran out of memory")
+        return Ending("ended", how)
+
+    def stop(self) -> None:
+        """Ask it to leave a checkpoint and end."""
+        self.process.terminate()
+
+    def kill(self) -> None:
+        """End it now."""
+        self.process.kill()
+        self.process.join()
+
+    def _ended_with(self) -> int | None:
+        """What it said last, or else what became of it; a nudge says nothing of that."""
+        try:
+            while self._code is None and self.pipe.poll():
+                self._code = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join()
+        return self.process.exitcode if self._code is None else self._code
+
+
+class Local:
+    """Runs as many at a time as there are slots, each with its own devices."""
+
+    outlives = False
+
+    def __init__(self, slots: int, device: Device = "auto", modules: Iterable[str] = ()) -> None:
+        self.slots = slots
+        self._gpus = [] if device == "cpu" else devices.gpus()
+        self._context = get_context("forkserver")
+        # The model files of the study, so that a fork has its libraries imported already.
+        self._context.set_forkserver_preload(["lightning_bench.bench.run.worker", *modules])
+        self._spare: LocalJob | None = None
+
+    def start(self, order: Order, slot: int) -> LocalJob:
+        """Give an attempt to a process, with the devices of its slot."""
+        order = replace(order, gpus=devices.share(self._gpus, order.devices, slot))
+        job, self._spare = self._spare or self._fork(), None
+        try:
+            job.pipe.send(order)
+        except OSError:  # somebody has killed the spare one
+            job = self._fork()
+            job.pipe.send(order)
+        job.oom_kills = oom_kills()
+        return job
+
+    def wait(self, jobs: Iterable[Job]) -> None:
+        """Wait until a process has something to tell, or for a moment."""
+        local = [job for job in jobs if isinstance(job, LocalJob)]
+        if local and self._spare is None:
+            self._spare = self._fork()
+        connection.wait(
+            [what for job in local for what in (job.pipe, job.process.sentinel)], _POLL_S
+        )
+
+    def close(self) -> None:
+        """Let the spare process go."""
+        if self._spare is not None:
+            self._spare.pipe.close()
+            self._spare = None
+
+    def _fork(self) -> LocalJob:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=serve, args=(theirs,))
+        process.start()
+        theirs.close()
+        return LocalJob(process, ours)
+
+
+def serve(pipe: "Connection[int | None, Order]") -> None:
+    """What a process does: wait for its order, carry it out, and say with which code it ends."""
+    # Ctrl-C is the parent's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        order = pipe.recv()
+    except EOFError:
+        os._exit(0)
+    code = 0
+    try:
+        if order.spec.tested:
+            carry_out(order)
+        else:  # somebody waits for a trial's epochs, to decide whether it goes on
+            carry_out(order, partial(_nudge, pipe))
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    pipe.send(code)
+    raise SystemExit(code)
+
+
+def _nudge(pipe: "Connection[int | None, Order]") -> None:
+    """Wake the parent, unless it has not read the last ones: a run waits for nobody."""
+    with suppress(OSError):
+        if select([], [pipe], [], 0)[1]:
+            pipe.send(None)

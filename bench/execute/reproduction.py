@@ -1,0 +1,91 @@
+"""Run a record's spec again and say how the result compares, and what differs around it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from lightning_bench.bench.store.record import Environment, Record
+
+#: Within this absolute tolerance two results are equal but for rounding.
+TOLERANCE = 1e-6
+
+Verdict = Literal["equal bit for bit", "equal within tolerance", "different"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The verdict, the metrics that moved (was, is), and what is not as it was."""
+
+    verdict: Verdict
+    moved: dict[str, tuple[float, float]]
+    circumstances: list[str]
+
+
+def compare(
+    before: Record,
+    after: Record,
+    environments: Mapping[str, Environment],
+) -> Reproduction:
+    """Compare two records of one spec: test metrics, predictions and learning curve."""
+    names = before.metrics.keys() | after.metrics.keys()
+    pairs = {
+        name: (before.metrics.get(name, math.nan), after.metrics.get(name, math.nan))
+        for name in sorted(names)
+    }
+    moved = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    same_bits = (
+        not moved
+        and before.predictions == after.predictions
+        and before.weights == after.weights
+        and before.curve == after.curve
+    )
+    close = all(abs(was - now) <= TOLERANCE for was, now in pairs.values())
+    verdict: Verdict = "different"
+    if same_bits:
+        verdict = "equal bit for bit"
+    elif close:
+        verdict = "equal within tolerance"
+    return Reproduction(verdict, moved, _circumstances(before, after, environments))
+
+
+def _circumstances(
+    before: Record, after: Record, environments: Mapping[str, Environment]
+) -> list[str]:
+    old, new = before.provenance, after.provenance
+    found = [
+        f"{name.replace('_', ' ')}: {getattr(old, name)} → {getattr(new, name)}"
+        for name in ("git_revision", "git_dirty", "host", "device", "devices", "threads")
+        if getattr(old, name) != getattr(new, name)
+    ]
+    changed = sorted(
+        path
+        for path in old.sources.keys() | new.sources.keys()
+        if old.sources.get(path) != new.sources.get(path)
+    )
+    if changed:
+        found.append(f"sources: {', '.join(changed)}")
+    if before.data and after.data and before.data.fingerprint != after.data.fingerprint:
+        found.append(
+            f"data: fingerprint {before.data.fingerprint[:12]} → {after.data.fingerprint[:12]}"
+        )
+    was, now = environments.get(old.environment or ""), environments.get(new.environment or "")
+    if was and now:
+        found += _environment(was, now)
+    elif old.environment != new.environment:
+        found.append("environment: that of the first run is not in the store")
+    return found
+
+
+def _environment(was: Environment, now: Environment) -> list[str]:
+    found = [
+        f"{name}: {getattr(was, name)} → {getattr(now, name)}"
+        for name in ("python", "platform", "cpu", "cores", "gpus", "settings")
+        if getattr(was, name) != getattr(now, name)
+    ]
+    names = sorted(was.packages.keys() | now.packages.keys())
+    return found + [
+        f"package {name}: {was.packages.get(name, 'none')} → {now.packages.get(name, 'none')}"
+        for name in names
+        if was.packages.get(name) != now.packages.get(name)
+    ]

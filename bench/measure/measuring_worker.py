@@ -1,0 +1,231 @@
+"""The process of one contender: makes the model, keeps it warm, and times a block when asked.
+
+Importing this module imports torch, as the fork server does once; the parent imports it only by
+name. The parent asks by `None` for an end and by a number for that round's block.
+"""
+
+import os
+import signal
+import time
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Literal
+
+import torch
+
+from lightning_bench.bench.measure import model_counts, energy, machine, memory, step as step_module
+from lightning_bench.bench.measure.clock import Clock, Step, clock_of
+from lightning_bench.bench.measure.protocol import Failed, Job, Ready, Taken
+from lightning_bench.bench.measure.process_group import Alone, Group
+from lightning_bench.bench.store.measurements import Block, Counts, Memory, WarmUp
+from lightning_bench.bench.measure.warm_up import Pace, steps_a_block, warm_up
+from lightning_bench.bench.execute.processes import die_with_parent, send_output
+from lightning_bench.models import inputs as examples
+from lightning_bench.models.registry import look_up
+
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Cannot allocate memory")
+
+
+def main(pipe: Connection, job: Job) -> None:
+    """Answer the parent until it has enough; what goes wrong is an answer, too."""
+    # The parent alone answers Ctrl-C, and ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+    # Whatever a model prints is not ours to show.
+    send_output(os.devnull)
+    try:
+        if job.setting.device == "cpu":
+            memory.limit_to_available()
+        worker = Worker(job)
+        pipe.send(worker.ready)
+        while (number := pipe.recv()) is not None:
+            pipe.send(worker.block(number))
+        worker.peers.part()
+    except (EOFError, BrokenPipeError):
+        return  # the parent has gone
+    except Exception as error:  # noqa: BLE001 - whatever it is becomes the measurement's failure
+        pipe.send(_failed(error))
+
+
+@dataclass
+class _Timed:
+    """Steps that are at their pace, and how many of them are a block."""
+
+    step: Step
+    steps: int
+
+
+class Worker:
+    """A contender at its pace."""
+
+    def __init__(self, job: Job) -> None:
+        self.setting, pace = job.setting, job.pace
+        torch.set_num_threads(self.setting.threads)
+        torch.manual_seed(0)
+        self.clock: Clock = clock_of(self.setting.device)
+        self.peers = _peers(job)
+        counts = _count(job) if job.counted and job.rank == 0 else None
+        idle = memory.resident_bytes()
+        made = step_module.make(job.contender, self.setting)
+        self._reset_peak()
+        compile_s = None
+        model = self.peers.share(made.model) if self.setting.mode == "train" else made.model
+        step = made.step(model, self.setting.batch_size)
+        first_batch_s = self.clock.time(step, 1).wall_s
+        if self.setting.compile:
+            model = torch.compile(model)  # type: ignore[assignment]
+            step = made.step(model, self.setting.batch_size)
+            compile_s = _compile_s(self.clock, step)
+        warmed, self.throughput = self._at_pace(step, pace, pace.block_s)
+        measured = self._peak(idle)
+        # Single examples, whose times are the latency, share the round.
+        self.latency: _Timed | None = None
+        if self.setting.mode == "infer" and job.latency and self.setting.devices == 1:
+            self.latency = self._latency(made.step(model, 1), pace)
+        self.meter = _meter(self.setting.device)
+        self.ready = Ready(
+            counts=counts,
+            unit="images" if made.found.kind == "image" else "tokens",
+            per_example=_units(job),
+            shape=_shape(job),
+            first_batch_s=first_batch_s,
+            compile_s=compile_s,
+            warm_up=warmed,
+            memory=measured,
+            energy_source=self.meter.source if self.meter else None,
+            round_s=self._round_s,
+            gpus=[torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        )
+
+    def block(self, number: int) -> Taken:
+        """One round: a block of steps, and some single examples."""
+        busy, own = machine.busy_s(), time.process_time()
+        began = time.perf_counter()
+        timed = self.throughput
+        if timed.steps > 1:
+            timed.step()  # the others have used the caches meanwhile
+            self.clock.wait()
+        joules = self.meter.read_j() if self.meter else 0.0
+        self.peers.meet()
+        wall_s, device_s, waited_s = self.clock.time(timed.step, timed.steps)
+        energy_j = self.meter.read_j() - joules if self.meter else None
+        latencies = []
+        if self.latency:
+            self.latency.step()
+            self.clock.wait()
+            latencies = [
+                self.clock.time(self.latency.step, 1).own_s for _ in range(self.latency.steps)
+            ]
+        took = time.perf_counter() - began
+        others = None
+        if busy is not None and (after := machine.busy_s()) is not None:
+            others = max(0.0, after - busy - (time.process_time() - own)) / took
+        return Taken(
+            Block(
+                round=number,
+                steps=timed.steps,
+                wall_s=wall_s,
+                device_s=device_s,
+                waited_s=waited_s,
+                others_cores=others,
+                energy_j=energy_j,
+            ),
+            latencies,
+        )
+
+    def _at_pace(self, step: Step, pace: Pace, block_s: float) -> tuple[WarmUp, _Timed]:
+        warmed, step_s = warm_up(step, self.clock, pace, self.peers.all_agree)
+        step_s = self.peers.most(step_s)
+        timed = _Timed(step, steps_a_block(step_s, block_s))
+        self._round_s = step_s * (timed.steps + (timed.steps > 1))
+        return warmed, timed
+
+    def _latency(self, step: Step, pace: Pace) -> _Timed:
+        before = self._round_s
+        _, timed = self._at_pace(step, pace, pace.block_s / 2)
+        # At least a hundred over all rounds, so that there is a 99th percentile.
+        least = -(-120 // pace.rounds)
+        single_s = self._round_s / (timed.steps + (timed.steps > 1))
+        timed.steps = max(timed.steps, least)
+        self._round_s = before + single_s * (timed.steps + 1)
+        return timed
+
+    def _reset_peak(self) -> None:
+        if self.setting.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            memory.reset_peak()
+
+    def _peak(self, idle: int) -> Memory:
+        if self.setting.device == "cpu":
+            return Memory(peak_bytes=memory.peak_bytes(), idle_bytes=idle)
+        return Memory(
+            peak_bytes=torch.cuda.max_memory_allocated(),
+            reserved_bytes=torch.cuda.max_memory_reserved(),
+        )
+
+
+def _peers(job: Job) -> Alone:
+    setting = job.setting
+    if setting.devices == 1:
+        return Alone()
+    return Group(setting.device, job.rank, setting.devices, job.meeting)
+
+
+def _compile_s(clock: Clock, step: Step) -> float:
+    """What the first compiled step takes beyond the second."""
+    first, second = clock.time(step, 1), clock.time(step, 1)
+    return first.wall_s - second.wall_s
+
+
+def _count(job: Job) -> Counts:
+    try:
+        return model_counts.count(job.contender.model, job.contender.args)
+    except NotImplementedError:
+        # Some operation of it doesn't know the meta device: count it with its weights.
+        found = look_up(job.contender.model)
+        model = found.function(**job.contender.args)
+        inputs = examples.example(found, 1, **job.contender.args)
+        return model_counts.of(model, inputs, found, job.contender.args)
+
+
+def _units(job: Job) -> int:
+    found = look_up(job.contender.model)
+    if found.kind == "image":
+        return 1
+    (tokens,) = _example(job)
+    return int(tokens.shape[1])
+
+
+def _shape(job: Job) -> str:
+    (found,) = _example(job)
+    sizes = "×".join(map(str, found.shape[1:]))
+    return f"{sizes} tokens" if found.ndim == 2 else sizes
+
+
+def _example(job: Job) -> tuple[torch.Tensor, ...]:
+    with torch.device("meta"):
+        return examples.example(look_up(job.contender.model), 1, **job.contender.args)
+
+
+def _meter(device: Literal["cpu", "cuda"]) -> energy.Meter | None:
+    if device == "cpu":
+        return energy.of_cpu()
+    return energy.of_gpu(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
+
+
+def _failed(error: Exception) -> Failed:
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
+        words in text for words in _OUT_OF_MEMORY
+    ):
+        return Failed("out-of-memory", text[:300])
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
+    return Failed("code", f"{type(error).__name__}: {text}"[:300] + place)
+
+
+# Once in the fork server instead of in every child: the first count on the meta device imports
+# half of torch's compiler, three seconds of it.
+model_counts.count("lenet", {})

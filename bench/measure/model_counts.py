@@ -1,0 +1,50 @@
+"""Exact counts of a model, on the meta device, where nothing is allocated."""
+
+import torch
+from torch import Tensor, nn
+
+from lightning_bench.bench.store.measurements import Counts
+from lightning_bench.bench.spec import Scalar
+from lightning_bench.models import facts, flops
+from lightning_bench.models.inputs import example
+from lightning_bench.models.registry import Variant, look_up
+
+#: A backward pass makes two products of the size of each forward one: by the weights' gradient,
+#: and by the input's. (FlopCounterMode's own count of it is wrong for depthwise convolutions.)
+TRAINING = 3
+
+
+def count(name: str, arguments: dict[str, Scalar]) -> Counts:
+    """Count the model of this name; a ModelError where that can't be done truthfully."""
+    found = look_up(name)
+    with torch.device("meta"):
+        model = found.function(**arguments)
+        inputs = example(found, 1, **arguments)
+    return of(model, inputs, found, arguments)
+
+
+def of(
+    model: nn.Module, inputs: tuple[Tensor, ...], found: Variant, arguments: dict[str, Scalar]
+) -> Counts:
+    """Count a model that exists, from one example."""
+    if any(len(each) != 1 for each in inputs):
+        raise ValueError("counts are of one example")
+    products = flops.count(model, inputs)
+    parameters = list(model.parameters())
+    return Counts(
+        parameters=sum(p.numel() for p in parameters),
+        parameters_untied=sum(p.numel() for _, p in model.named_parameters(remove_duplicate=False)),
+        trainable=sum(p.numel() for p in parameters if p.requires_grad),
+        embedding=_embedding(model),
+        flops=products.flops,
+        flops_train=TRAINING * products.flops,
+        activations=products.activations,
+        tokens=facts.tokens(model, found, arguments),
+    )
+
+
+def _embedding(model: nn.Module) -> int:
+    """Parameters of embedding tables: token, segment and position vectors where they are such."""
+    kinds = (nn.Embedding, nn.EmbeddingBag)
+    tables = {module.weight for module in model.modules() if isinstance(module, kinds)}
+    return sum(table.numel() for table in tables)

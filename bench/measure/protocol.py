@@ -1,0 +1,69 @@
+"""What parent and child say to each other. Importable without torch, since the parent makes it."""
+
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Literal
+
+from lightning_bench.bench.store.measurements import (
+    Block,
+    Contender,
+    Counts,
+    FailureKind,
+    Memory,
+    Setting,
+    WarmUp,
+)
+from lightning_bench.bench.measure.warm_up import Pace
+
+
+@dataclass(frozen=True)
+class Job:
+    """One contender in one setting, and how carefully it is to be sampled."""
+
+    contender: Contender
+    setting: Setting
+    pace: Pace
+    counted: bool = True
+    latency: bool = True
+    rank: int = 0
+    meeting: str = ""  # a file through which several devices' processes find each other
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The model is made, measured where one measurement is enough, and at its pace."""
+
+    counts: Counts | None
+    unit: Literal["images", "tokens"]
+    per_example: int
+    shape: str
+    first_batch_s: float | None
+    compile_s: float | None
+    warm_up: WarmUp
+    memory: Memory
+    energy_source: str | None
+    round_s: float  # what a round of it will take, about
+    gpus: list[str]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A round's samples."""
+
+    block: Block
+    latency_s: list[float]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why there is nothing more to come."""
+
+    kind: FailureKind
+    message: str
+
+
+def carry_out(pipe: Connection, job: Job) -> None:
+    """What a fork of the server, which has imported the worker already, is started with."""
+    from lightning_bench.bench.measure import measuring_worker
+
+    measuring_worker.main(pipe, job)

@@ -1,0 +1,178 @@
+"""Plan: each run of a study with its state, the reason in words, and what the missing ones cost.
+
+Pure: it is given what the store holds and what the sources are, and touches neither.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+from lightning_bench.bench.plan import dependents
+from lightning_bench.bench.store.trial import Ledger
+from lightning_bench.bench.plan.source_digests import changed
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store.store import Attempt
+from lightning_bench.bench.study.study import Run, Study
+
+State = Literal["done", "missing", "stale", "failed", "running"]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run, where it stands and what it is expected to take."""
+
+    run: Run
+    state: State
+    reason: str
+    expected_s: float
+    attempt: Attempt | None
+    sources: Mapping[str, str]
+    keep_weights: bool = False  # others start from them
+    start: Path | None = None  # the attempt to start from, where it isn't the store's newest
+    losses: int = 0  # of earlier attempts, where they count
+
+    @property
+    def key(self) -> str:
+        """The run's name in the store."""
+        return self.run.key
+
+    @property
+    def lost(self) -> bool:
+        """Whether its newest attempt failed for no reason of the run's own."""
+        return self.attempt is not None and self.attempt.lost
+
+    @property
+    def next_attempt(self) -> int:
+        """The number that the next attempt gets."""
+        return 1 if self.attempt is None else self.attempt.number + 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a study in the order in which they are to be run.
+
+    `before` are those that others start from; they come first, and in no table.
+    """
+
+    study: Study
+    runs: list[PlannedRun]
+    searches: list[Ledger] = field(default_factory=list)
+    before: list[PlannedRun] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[PlannedRun]:
+        """First what others start from, then the study's own."""
+        return [*self.before, *self.runs]
+
+    @property
+    def searching(self) -> bool:
+        """Whether a search has trials to run, or to account for."""
+        return any(not ledger.closed or ledger.untold for ledger in self.searches)
+
+    def to_run(self, *, retry_failed: bool = False) -> list[PlannedRun]:
+        """What `bench run` has to do; entries that share a run share its place.
+
+        What was lost for no reason of its own is tried again, other failures on demand only.
+        """
+        return self._unique(
+            planned
+            for planned in self.all
+            if planned.state in {"missing", "stale"}
+            or (planned.state == "failed" and (retry_failed or planned.lost))
+        )
+
+    def running(self) -> list[PlannedRun]:
+        """What other processes are at."""
+        return self._unique(planned for planned in self.all if planned.state == "running")
+
+    def counts(self) -> dict[State, int]:
+        """How many runs are in each state; every state has a number."""
+        counts: dict[State, int] = dict.fromkeys(
+            ("done", "missing", "stale", "failed", "running"), 0
+        )
+        for planned in self.all:
+            counts[planned.state] += 1
+        return counts
+
+    def _unique(self, chosen: Iterable[PlannedRun]) -> list[PlannedRun]:
+        found: dict[str, PlannedRun] = {}
+        for planned in chosen:
+            found.setdefault(planned.key, planned)
+        return list(found.values())
+
+
+def make(
+    study: Study,
+    runs: Sequence[Run],
+    attempts: Mapping[str, Attempt],
+    sources_of: Callable[[RunSpec], Mapping[str, str]],
+    searches: Iterable[Ledger] = (),
+    before: Sequence[Run] = (),
+) -> Plan:
+    """Judge every run of the study by its newest attempt and today's sources.
+
+    `before` are the runs that others start from, parents first.
+    """
+    expected = _expectations([*before, *runs], attempts, study.run_s)
+    judged: dict[str, PlannedRun] = {}
+
+    def planned(run: Run, keep_weights: bool) -> PlannedRun:
+        attempt, sources = attempts.get(run.key), sources_of(run.spec)
+        state, reason = judge(attempt, sources)
+        if run.spec.start is not None:
+            parent = judged.get(run.spec.start.key)
+            state, reason = dependents.judge(state, reason, attempt, parent)
+        expected_s = expected[run.entry, run.dataset]
+        return PlannedRun(run, state, reason, expected_s, attempt, sources, keep_weights)
+
+    for run in before:
+        judged[run.key] = planned(run, True)
+    found = [
+        replace(judged[run.key], run=run) if run.key in judged else planned(run, False)
+        for run in runs
+    ]
+    ledgers = list(searches)
+    trials = any(not ledger.closed for ledger in ledgers)
+    return Plan(study, found, ledgers, dependents.demand(list(judged.values()), found, trials=trials))
+
+
+def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:
+    """The state of a run and why."""
+    if attempt is None:
+        return "missing", "never run"
+    if attempt.state == "running":
+        return "running", f"attempt {attempt.number} holds its lock"
+    if attempt.state == "interrupted":
+        return "missing", f"attempt {attempt.number} was interrupted"
+    if attempt.state == "damaged" or attempt.record is None:
+        return "missing", f"the record of attempt {attempt.number} is damaged: {attempt.problem}"
+    record = attempt.record
+    files = changed(record.provenance.sources, sources)
+    if files:
+        more = f" and {len(files) - 2} more" if len(files) > 2 else ""
+        return "stale", f"{', '.join(files[:2])}{more} changed since"
+    if record.failure:
+        if record.failure.lost:
+            return "failed", f"lost in attempt {attempt.number}: {record.failure.message}"
+        return "failed", f"{record.failure.kind}: {record.failure.message}"
+    if record.status == "pruned":
+        return "missing", f"attempt {attempt.number} was stopped early"
+    return "done", f"{record.ended[:16].replace('T', ' ')} UTC"
+
+
+def _expectations(
+    runs: Iterable[Run], attempts: Mapping[str, Attempt], fallback_s: float
+) -> dict[tuple[str, str], float]:
+    """Seconds a run by (entry, data set): the median of its finished runs, of all, or a guess."""
+    seen: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in runs:
+        attempt = attempts.get(run.key)
+        seconds = seen[run.entry, run.dataset]
+        if attempt and attempt.record and attempt.record.cost:
+            seconds.append(attempt.record.cost.total_s)
+    everything = [value for values in seen.values() for value in values]
+    typical_s = median(everything) if everything else fallback_s
+    return {cell: median(values) if values else typical_s for cell, values in seen.items()}

@@ -1,0 +1,222 @@
+"""Rules that a study's records must keep before its table is trusted; `bench check` asks them.
+
+A rule is data: a name, the version of the rules that brought it, what it demands, and a function
+that yields each breach in words. Pure: it sees the plan, and through it the records.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from lightning_bench.bench.plan.plan import Plan, PlannedRun
+from lightning_bench.bench.store.record import SCHEMA_VERSION, Record
+from lightning_bench.bench.store.trial import got_less
+
+RULES_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One demand on a study's records."""
+
+    name: str
+    since: int
+    demands: str
+    breaches: Callable[[Plan], Iterator[str]]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The printed figure that an entry is held against, in the record's units."""
+
+    entry: str
+    dataset: str
+    metric: str
+    value: float
+    higher_is_better: bool
+    cite: str
+
+
+def check(plan: Plan, printed: Sequence[Printed] = ()) -> list[tuple[Rule, list[str]]]:
+    """Every rule with its breaches, none where it is kept."""
+    rules = [*RULES, plausible(printed)]
+    return [(rule, list(rule.breaches(plan))) for rule in rules]
+
+
+def _records(plan: Plan) -> Iterator[tuple[PlannedRun, Record]]:
+    for planned in plan.all:
+        if planned.attempt and planned.attempt.record:
+            yield planned, planned.attempt.record
+
+
+def _name(planned: PlannedRun) -> str:
+    return f"{planned.run.entry} on {planned.run.dataset}, seed {planned.run.spec.seed}"
+
+
+def _done(plan: Plan) -> Iterator[str]:
+    for planned in plan.all:
+        if planned.state != "done":
+            yield f"{_name(planned)} is {planned.state}: {planned.reason}"
+
+
+def _schema(plan: Plan) -> Iterator[str]:
+    for planned, record in _records(plan):
+        if record.schema_version != SCHEMA_VERSION:
+            yield f"{_name(planned)}: schema {record.schema_version}, not {SCHEMA_VERSION}"
+        if record.spec.key != planned.key:
+            yield f"{_name(planned)}: its spec's key is {record.spec.key}, not {planned.key}"
+
+
+def _seeds(plan: Plan) -> Iterator[str]:
+    seeds: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for planned in plan.runs:
+        if planned.state == "done":
+            seeds[planned.run.entry, planned.run.dataset].append(planned.run.spec.seed)
+    for (entry, dataset), found in seeds.items():
+        if len(set(found)) < len(found):
+            yield f"{entry} on {dataset} has a seed twice: {sorted(found)}"
+        if set(found) != set(plan.study.seeds):
+            lacking = sorted(set(plan.study.seeds) - set(found))
+            yield f"{entry} on {dataset} lacks the seeds {lacking}"
+
+
+def _budgets(plan: Plan) -> Iterator[str]:
+    """The training itself: epochs and examples seen, unless just these were tuned."""
+    tuned = {name for ledger in plan.searches for name in ledger.space}
+    if tuned & {"epochs", "batch_size"}:
+        return
+    spent: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    for planned, record in _records(plan):
+        if record.status == "done" and record.curve and not planned.keep_weights:
+            batch = record.spec.recipe.batch_size
+            spent[planned.run.dataset].add((len(record.curve), record.curve[-1].step * batch))
+    for dataset, found in spent.items():
+        if len(found) > 1:
+            listed = ", ".join(f"{epochs} epochs of {seen:,}" for epochs, seen in sorted(found))
+            yield f"entries on {dataset} trained for different lengths: {listed} examples in all"
+
+
+def _tuning(plan: Plan) -> Iterator[str]:
+    for ledger in plan.searches:
+        if not ledger.closed:
+            tried = f"{len(ledger.trials)} of {ledger.budget.trials} trials"
+            yield f"the search of {ledger.entry} on {ledger.dataset} is not over: {tried}"
+    for dataset, ledgers in got_less(plan.searches).items():
+        for ledger in ledgers:
+            tried = f"{len(ledger.trials)} trials and {ledger.device_h:.3g} device-hours"
+            yield f"{ledger.entry} on {dataset} had {tried}; others had more trials"
+
+
+def _choices(plan: Plan) -> Iterator[str]:
+    for ledger in plan.searches:
+        if ledger.outdated:
+            yield f"{ledger.entry} on {ledger.dataset}: {ledger.said_of_changes}"
+
+
+def _counts(plan: Plan) -> Iterator[str]:
+    for planned, record in _records(plan):
+        if record.status == "done" and record.data and record.scored != record.data.test:
+            yield f"{_name(planned)} scored {record.scored} of {record.data.test} test examples"
+
+
+def _fingerprints(plan: Plan) -> Iterator[str]:
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for planned, record in _records(plan):
+        if record.data:
+            # Shots are drawn by the seed.
+            drawn = f", seed {record.spec.seed}," if record.spec.data.shots else ""
+            same = f"{planned.run.dataset}{drawn}"
+            found[same].setdefault(record.data.fingerprint, _name(planned))
+    for dataset, prints in found.items():
+        if len(prints) > 1:
+            listed = "; ".join(f"{print_[:12]} in {name}" for print_, name in prints.items())
+            yield f"{dataset} was not the same data for all: {listed}"
+
+
+def _hardware(plan: Plan) -> Iterator[str]:
+    found: dict[tuple[str, int, int], str] = {}
+    for planned, record in _records(plan):
+        made = record.provenance
+        if record.status == "done":
+            found.setdefault((made.device, made.devices, made.threads), _name(planned))
+    if len(found) > 1:
+        listed = "; ".join(
+            f"{devices} × {device}, {threads} threads, in {name}"
+            for (device, devices, threads), name in found.items()
+        )
+        yield f"costs of different hardware stand in one table: {listed}"
+    environments = {
+        record.provenance.environment for _, record in _records(plan) if record.status == "done"
+    }
+    if len(environments) > 1:
+        yield f"the runs come from {len(environments)} different environments (see environments/)"
+
+
+def _numbers(plan: Plan) -> Iterator[str]:
+    for planned, record in _records(plan):
+        if record.status == "done":
+            for metric, value in record.metrics.items():
+                if not math.isfinite(value):
+                    yield f"{_name(planned)}: {metric} is {value}"
+
+
+def _revisions(plan: Plan) -> Iterator[str]:
+    revisions = {
+        (record.provenance.git_revision, record.provenance.git_dirty)
+        for _, record in _records(plan)
+        if record.status == "done"
+    }
+    if any(dirty for _, dirty in revisions):
+        yield "some runs were made with uncommitted changes in the source"
+    if len({revision for revision, _ in revisions}) > 1:
+        yield f"the runs come from {len(revisions)} revisions of the source"
+
+
+#: Better than print is a finding; so much better is, until shown otherwise, a leak or a mistake:
+#: an error less than half the printed one and two points below it, or a loss below three quarters.
+OF_ERROR, OF_POINTS, OF_LOSS = 0.5, 0.02, 0.75
+
+
+def plausible(printed: Sequence[Printed]) -> Rule:
+    """The rule that no mean leaves print behind by an implausible margin."""
+
+    def breaches(plan: Plan) -> Iterator[str]:
+        for figure in printed:
+            values = [
+                record.metrics[figure.metric]
+                for planned, record in _records(plan)
+                if planned.state == "done" and figure.metric in record.metrics
+                if (planned.run.entry, planned.run.dataset) == (figure.entry, figure.dataset)
+            ]
+            if values and _beyond(fmean(values), figure):
+                yield (
+                    f"{figure.entry} on {figure.dataset}: mean {figure.metric} {fmean(values):.4g},"
+                    f" where {figure.cite} prints {figure.value:.4g}"
+                )
+
+    demands = "no result is better than print by an implausible margin"
+    return Rule("plausible", 2, demands, breaches)
+
+
+def _beyond(mean: float, figure: Printed) -> bool:
+    if not figure.higher_is_better:
+        return mean < OF_LOSS * figure.value
+    smaller = (1 - mean) < OF_ERROR * (1 - figure.value)
+    return smaller and mean - figure.value > OF_POINTS
+
+
+RULES = (
+    Rule("done", 1, "every run is done, and none is stale", _done),
+    Rule("schema", 1, "every record has this schema and the key of its own spec", _schema),
+    Rule("seeds", 1, "every entry has the same seeds, each once", _seeds),
+    Rule("budgets", 1, "every entry on a data set had the same budget", _budgets),
+    Rule("tuning", 2, "every entry on a data set had, and spent, the same tuning budget", _tuning),
+    Rule("choices", 1, "every search was done with the code of today", _choices),
+    Rule("counts", 1, "every test example was scored exactly once", _counts),
+    Rule("fingerprints", 1, "all entries saw the same data", _fingerprints),
+    Rule("hardware", 1, "one hardware and one environment for all that is ranked", _hardware),
+    Rule("numbers", 1, "every metric is a finite number", _numbers),
+    Rule("revisions", 1, "one committed revision of the source", _revisions),
+)

@@ -1,0 +1,133 @@
+"""Start: where the weights are that a run starts from, what is in them, and how they are taken."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from lightning_bench.bench.store.record import Start
+from lightning_bench.bench.plan.source_digests import dataset_of
+from lightning_bench.bench.spec import WEIGHTS, RunSpec, Scalar
+from lightning_bench.bench.store.store import WEIGHTS as FILE
+from lightning_bench.bench.store.store import Store
+from lightning_bench.data import repository
+from lightning_bench.data.errors import DataError
+from lightning_bench.models.start import read, start
+
+_SHOWN = 4  # names of new tensors in the log
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A file of weights: those that an attempt at a run left, or published ones by their name."""
+
+    path: Path
+    key: str = ""
+    attempt: int = 0
+    name: str = ""
+    expected: str = ""  # its digest, where a record tells
+
+    def __str__(self) -> str:
+        return self.name or f"run {self.key}, attempt {self.attempt}"
+
+
+def find(spec: RunSpec, store: Store | None = None, attempt: Path | None = None) -> Origin | None:
+    """The weights that a run starts from; DataError where they are not to be had.
+
+    Those of another run are in the store, of its newest attempt unless a folder is named.
+    """
+    if spec.weights:
+        return Origin(published(spec.weights), name=spec.weights)
+    if spec.start is None:
+        return None
+    key = spec.start.key
+    if attempt is not None:
+        number = int(attempt.name.rpartition(".")[2])
+        found = Store(attempt.parents[1]).read(key, number)
+    elif store is not None and (newest := store.scan([key]).get(key)):
+        found = newest
+    else:
+        raise DataError(f"the run {key}, which this one starts from, has not been run")
+    if not found.kept or found.record is None or found.record.weights is None:
+        raise DataError(f"attempt {found.number} at {key} left no weights to start from")
+    return Origin(found.folder / FILE, key, found.number, expected=found.record.weights)
+
+
+def published(name: str) -> Path:
+    """The file of published weights: of a path, or of a repository in the mirror or the hub."""
+    given = Path(name).expanduser()
+    if given.is_file():
+        return given
+    folder = given if given.is_dir() else repository.files(name, _PATTERNS, kind="model")[0].parent
+    files = sorted(folder.glob(_PATTERNS[0]))
+    if len(files) != 1:
+        raise DataError(f"{name} has {len(files)} files of weights, not one: name the file")
+    return files[0]
+
+
+_PATTERNS = ("*.safetensors",)
+
+
+def load(model: nn.Module, origin: Origin, spec: RunSpec) -> Start:
+    """Load the weights into the model, say in the log what was taken, and return it as recorded."""
+    digest = file_digest(origin.path)
+    if origin.expected and digest != origin.expected:
+        raise DataError(f"the weights of {origin} are damaged: {origin.path}")
+    same = spec.start is None or _same_outputs(spec.start, spec)
+    done = start(model, read(origin.path), of=str(origin), same_outputs=same)
+    new = ", ".join(done.new[:_SHOWN]) + (" …" if len(done.new) > _SHOWN else "")
+    print(  # noqa: T201 - the log
+        f"starts from {origin}: {done.taken:,} parameters taken, {done.fresh:,} new"
+        f"{f' ({new})' if new else ''}",
+        flush=True,
+    )
+    return Start(
+        key=origin.key,
+        attempt=origin.attempt,
+        weights=origin.name,
+        weights_sha256=digest,
+        taken=done.taken,
+        fresh=done.fresh,
+    )
+
+
+def arguments(spec: RunSpec) -> tuple[dict[str, Scalar], dict[str, str]]:
+    """The model's arguments, with repositories of weights as their folders on this machine.
+
+    And the digests of what lies there, by the names that the arguments give.
+    """
+    found, digests = dict(spec.model.args), {}
+    for argument in sorted(WEIGHTS & found.keys()):
+        name = str(found[argument])
+        if not Path(name).is_dir():
+            files = repository.files(name, repository.WEIGHTS, kind="model")
+            found[argument] = str(files[0].parent)
+        digests[name] = folder_digest(Path(str(found[argument])))
+    return found, digests
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 of the weights in a folder; of one file it is the file's own."""
+    files = sorted(folder.glob(_PATTERNS[0]))
+    digests = [file_digest(path) for path in files]
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
+
+
+def _same_outputs(before: RunSpec, after: RunSpec) -> bool:
+    """Whether the outputs of two runs mean the same: words, or the same classes."""
+    one, other = dataset_of(before.data), dataset_of(after.data)
+    if one.task != other.task:
+        return False
+    if one.task == "masked-lm":
+        return True  # a page that mixes vocabularies is refused
+    same = one.name == other.name or (one.labels == other.labels and bool(one.labels))
+    return same and one.classes == other.classes

@@ -1,0 +1,127 @@
+"""Loading: the data, the model and the task that a spec names."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from lightning_bench.bench.study import compatibility
+from lightning_bench.bench.run import initial_weights as starts
+from lightning_bench.bench.run.control import Loader
+from lightning_bench.bench.run.distributed import ALONE, Rank
+from lightning_bench.bench.store.record import Start
+from lightning_bench.bench.plan.source_digests import dataset_of, task_module
+from lightning_bench.bench.spec import Recipe, RunSpec
+from lightning_bench.bench.run.initial_weights import Origin
+from lightning_bench.data import repository
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.errors import DataError
+from lightning_bench.data.examples import Example
+from lightning_bench.models import registry
+from lightning_bench.models.heads import add_pair_head
+from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.task import Task
+
+
+class DataProblem(Exception):
+    """The data could not be loaded or is not what the catalogue promises."""
+
+
+class DataModule(Protocol):
+    """What every data module offers beyond Lightning's own."""
+
+    entry: DataSet
+    fingerprint: str
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of examples of each split."""
+
+    def setup(self, stage: str | None = None) -> None:
+        """Load the data."""
+
+    def examples(self) -> list[Example]:
+        """A few training examples, for people to look at."""
+
+    def facts(self) -> dict[str, int]:
+        """The model arguments that the data decides."""
+
+    def train_dataloader(self) -> Loader:
+        """This rank's training batches."""
+
+    def val_dataloader(self) -> Any:
+        """This rank's validation batches."""
+
+    def test_dataloader(self) -> Any:
+        """This rank's batches of each test split."""
+
+
+def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
+    """Load the data of a run with the module that its kind of data set has."""
+    try:
+        entry = dataset_of(spec.data)
+        if useless := compatibility.without_effect(entry, spec.recipe):
+            raise DataError(f"{entry.name}: nothing here is done with {', '.join(useless)}")
+        module = importlib.import_module(entry.module)
+        data: DataModule = module.make(
+            entry,
+            recipe=spec.recipe.model_dump(),
+            batch_size=spec.recipe.batch_size,
+            seed=spec.seed,
+            rank=rank.index,
+            world_size=rank.world,
+            sample=spec.data.sample,
+        )
+        # A trial is not to know the test split, nor can it ask for it.
+        data.setup("test" if not spec.recipe.epochs else None if spec.tested else "fit")
+    except Exception as error:
+        raise DataProblem(str(error)) from error
+    return data
+
+
+def revision(entry: DataSet) -> str:
+    """The commit of the hub's files that were loaded; empty where they are not of the hub."""
+    if entry.repository is None:
+        return ""
+    return repository.commit(entry.repository, list(entry.files.values()), revision=entry.revision)
+
+
+def load_model(
+    spec: RunSpec, data: DataModule, origin: Callable[[RunSpec], Origin | None]
+) -> tuple[torch.nn.Module, Start | None, dict[str, str]]:
+    """The model with the weights that it starts from, whose they are, and digests of others."""
+    try:
+        arguments, digests = starts.arguments(spec)
+        model = registry.create(spec.model.name, **data.facts(), **arguments)
+        if data.entry.task == "pretrain":
+            add_pair_head(model)
+        found = origin(spec)
+        return model, starts.load(model, found, spec) if found else None, digests
+    except DataError as error:
+        raise DataProblem(str(error)) from error
+
+
+def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
+    """The LightningModule of a data set's task."""
+    module = importlib.import_module(task_module(entry))
+    task: Task = module.make(
+        model,
+        label_smoothing=recipe.label_smoothing,
+        optimisation=optimisation(recipe),
+        metrics=entry.metrics,
+        tests=entry.tests,
+    )
+    if recipe.freeze:
+        task.freeze_body()
+    if recipe.ema:
+        task.average_weights(recipe.ema)
+    # transformers hands out its models in evaluation, and Lightning leaves that as it is.
+    task.train()
+    return task
+
+
+def optimisation(recipe: Recipe) -> Optimisation:
+    """The part of a recipe that the optimiser needs."""
+    names = Optimisation.__dataclass_fields__
+    return Optimisation(**{name: getattr(recipe, name) for name in names})

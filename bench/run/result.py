@@ -1,0 +1,137 @@
+"""Recording: how what came out of an attempt, or went wrong in it, becomes its record."""
+
+import hashlib
+import io
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+
+from lightning_bench.bench.store import provenance
+from lightning_bench.bench.run.checkpoint import Checkpoints
+from lightning_bench.bench.run.loading import DataProblem
+from lightning_bench.bench.execute.job import Order
+from lightning_bench.bench.store.provenance import now
+from lightning_bench.bench.store.record import Cost, Curve, Failure, FailureClass, Record
+from lightning_bench.bench.run.callbacks import Diverged
+from lightning_bench.bench.store.store import WEIGHTS, Store, write_atomically
+from lightning_bench.bench.run.training import Outcome
+
+
+@dataclass
+class Recording:
+    """A claimed attempt, and all that its record needs to be written at any moment."""
+
+    order: Order
+    store: Store
+    folder: Path
+    device: str
+    clock: float
+    started: str
+    checkpoints: Checkpoints
+    # Held by whoever writes the record, and never released.
+    writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def finish(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int = 0) -> None:
+        """Write the record and delete the checkpoints, unless a retry may go on from them."""
+        self.writing.acquire()
+        record = self._record(outcome, failure, peak_bytes)
+        self.store.write_record(self.folder, record)
+        if failure is None or not failure.lost:
+            self.checkpoints.delete()
+
+    def log(self, rank: int = 0) -> Path:
+        """The log of a rank, as a failure names it."""
+        return (self.folder / log_name(rank)).relative_to(self.store.root)
+
+    def _record(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int) -> Record:
+        order, store = self.order, self.store
+        predictions = cost = weights = None
+        if outcome is not None:
+            if outcome.weights is not None:
+                weights = _save_weights(self.folder / WEIGHTS, outcome.weights)
+            if outcome.predictions:
+                predictions = _save_predictions(self.folder / "predictions.npz", outcome)
+            total_s = time.perf_counter() - self.clock + outcome.earlier_s
+            cost = Cost(
+                parameters=outcome.parameters,
+                trainable_parameters=outcome.trainable_parameters,
+                train_s=outcome.train_s,
+                total_s=total_s,
+                device_h=total_s / 3600 * order.devices,
+                train_examples_per_s=outcome.train_examples_per_s,
+                peak_memory_bytes=peak_bytes,
+            )
+        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        environment = store.write_environment(provenance.environment(gpus))
+        pruned = outcome is not None and outcome.pruned
+        return Record(
+            key=order.spec.key,
+            attempt=order.attempt,
+            status="failed" if failure else "pruned" if pruned else "done",
+            spec=order.spec,
+            started=self.started,
+            ended=now(),
+            metrics=outcome.metrics if outcome else {},
+            scored=outcome.scored if outcome else 0,
+            curve=Curve.of(outcome.curve if outcome else []),
+            predictions=predictions,
+            weights=weights,
+            start=outcome.start if outcome else None,
+            checkpoints=outcome.checkpoints if outcome else {},
+            cost=cost,
+            data=outcome.data if outcome else None,
+            provenance=provenance.of(order, device=self.device, environment=environment),
+            failure=failure,
+            resumed_from=outcome.resumed_from if outcome else [],
+        )
+
+
+def log_name(rank: int) -> str:
+    """The name of a rank's log."""
+    return f"log-{rank}.txt" if rank else "log.txt"
+
+
+def describe(error: BaseException, log: Path) -> Failure:
+    """Class and one line of an exception."""
+    text = " ".join(str(error).split())
+    kind: FailureClass = "code"
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or re.search(
+        r"can't allocate memory|out of memory", text
+    ):
+        kind = "out-of-memory"
+    elif isinstance(error, Diverged):
+        kind = "divergence"
+    elif isinstance(error, DataProblem):
+        kind = "data"
+    elif isinstance(error, OSError):
+        kind = "infrastructure"
+    return Failure(kind=kind, message=f"{type(error).__name__}: {text}"[:500], log=str(log))
+
+
+def _save_predictions(path: Path, outcome: Outcome) -> str:
+    """Write the predictions, whole numbers as small as they fit; return the file's SHA-256."""
+    stream = io.BytesIO()
+    small: dict[str, Any] = {name: _small(v) for name, v in outcome.predictions.items()}
+    np.savez_compressed(stream, **small)
+    write_atomically(path, stream.getvalue())
+    return hashlib.sha256(stream.getvalue()).hexdigest()
+
+
+def _save_weights(path: Path, weights: dict[str, torch.Tensor]) -> str:
+    """Write the final weights for those who start from them; return the file's SHA-256."""
+    content = safetensors.torch.save(weights)
+    write_atomically(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if values.dtype.kind not in "iu" or not values.size:
+        return values
+    return values.astype(np.result_type(*map(np.min_scalar_type, (values.min(), values.max()))))

@@ -1,0 +1,80 @@
+"""Trainer: Lightning's, set up for the ranks, the precision and the device of a run."""
+
+import random
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.plugins.precision import MixedPrecision
+from pytorch_lightning.strategies import DDPStrategy
+from pytorch_lightning.utilities import disable_possible_user_warnings
+
+from lightning_bench.bench.execute.job import Strategy
+from lightning_bench.bench.run.distributed import Environment, Rank
+from lightning_bench.bench.run.fsdp import Sharded
+from lightning_bench.bench.spec import Recipe
+
+
+class Mixed(MixedPrecision):
+    """Mixed precision in the forward pass alone: a call takes several steps, backward and all."""
+
+    @contextmanager
+    def train_step_context(self) -> Generator[None, None, None]:
+        """Nothing: the task enters the context itself."""
+        yield
+
+
+def make_trainer(
+    recipe: Recipe, rank: Rank, device: str, strategy: Strategy, callbacks: Sequence[pl.Callback]
+) -> pl.Trainer:
+    """The trainer of one rank; it says and saves nothing by itself."""
+    plugins: list[Any] = [Environment(rank)]
+    if recipe.precision != "fp32":
+        plugins.append(Mixed("bf16-mixed" if recipe.precision == "bf16" else "16-mixed", device))
+    return pl.Trainer(
+        accelerator="gpu" if device == "cuda" else device,
+        devices=rank.world // rank.nodes,
+        num_nodes=rank.nodes,
+        strategy=_strategy(rank, strategy),
+        plugins=plugins,
+        max_epochs=recipe.epochs,
+        # Ops without a deterministic form are rare and worth a warning, not a failure.
+        deterministic="warn",
+        callbacks=list(callbacks),
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        # What a sharded model gathers in a validation, it uses again in training.
+        inference_mode=strategy != "fsdp",
+    )
+
+
+def _strategy(rank: Rank, strategy: Strategy) -> str | pl.strategies.Strategy:
+    """Lightning's strategy for so many ranks."""
+    if rank.world == 1:
+        return "auto"
+    if strategy == "fsdp":
+        return Sharded(rank.world)
+    # Buffers are equal on all ranks as it is, and sending them would need as many batches of
+    # validation on each.
+    return DDPStrategy(forward_sync_buffers=False)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed every generator that a model's initialisation or training may draw from."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def quieten() -> None:
+    """Silence what Lightning says of choices that were made on purpose."""
+    disable_possible_user_warnings()
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")

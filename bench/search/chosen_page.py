@@ -1,0 +1,53 @@
+"""Frozen: what a study's searches chose, as a page that `bench run` takes; pure."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import yaml
+
+from lightning_bench.bench.study.search_space import ARGS
+from lightning_bench.bench.store.trial import Ledger
+
+if TYPE_CHECKING:
+    from lightning_bench.bench.study.study import Study
+
+
+def pages(study: "Study", ledgers: Iterable[Ledger]) -> dict[str, str]:
+    """The page of each data set by its name, with the chosen values as the entries' own.
+
+    A page a data set, since values are chosen for each. Its runs are the study's final runs, with
+    the same keys.
+    """
+    over = [ledger for ledger in ledgers if ledger.chosen is not None]
+    return {name: _page(study, name, over) for name in dict.fromkeys(x.dataset for x in over)}
+
+
+def _page(study: "Study", dataset: str, over: list[Ledger]) -> str:
+    chosen = {x.entry: x.chosen for x in over if x.dataset == dataset and x.chosen is not None}
+    page = study.model_dump(
+        mode="json",
+        exclude_defaults=True,
+        exclude={"name", "scale", "command", "search", "entries", "data", "averages", "published"},
+    )
+    spec = dict(zip(study.datasets(), study.data, strict=True))[dataset]
+    page["data"] = [spec.model_dump(mode="json", exclude_defaults=True)]
+    page["entries"] = {}
+    for label, values in chosen.items():
+        entry = study.entries[label]
+        plain = entry.model_dump(mode="json", exclude_defaults=True, exclude={"space"})
+        if "data" in plain:
+            plain["data"] = [own for own in plain["data"] if own["name"] == spec.name]
+        args = {k.removeprefix(ARGS): v for k, v in values.items() if k.startswith(ARGS)}
+        recipe = {k: v for k, v in values.items() if not k.startswith(ARGS)}
+        plain |= {"args": {**entry.args, **args}, "recipe": {**entry.recipe, **recipe}}
+        page["entries"][label] = {key: value for key, value in plain.items() if value}
+    page["scales"] = {study.scale: {}}
+    said = (
+        f"# What the searches of {study.name} ({study.scale}) chose on {dataset}.\n"
+        "#\n"
+        "#   bench run THIS-PAGE.yaml\n"
+        "#\n"
+        "# In the same store the runs are those of the study, and are not run again.\n"
+    )
+    text: str = yaml.safe_dump(page, sort_keys=False, allow_unicode=True, width=100)
+    return said + text

@@ -1,0 +1,143 @@
+"""Sampling: one Optuna study, asked and told by parents that may come and go."""
+
+import warnings
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from lightning_bench.bench.search import optuna_types, samplers
+from lightning_bench.bench.study.search_cell import Cell
+from lightning_bench.bench.study.search_space import Values
+from lightning_bench.bench.search.optuna_storage import patiently
+from lightning_bench.bench.store.trial import Trial
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.storages import BaseStorage
+
+Direction = Literal["maximize", "minimize"]
+
+
+class Sampling:
+    """The Optuna study of a cell. Its trials have the store's numbers.
+
+    Every method may be interrupted and repeated, by this parent or the next: it first looks at
+    what the storage has. A number is worked on by the holder of its claim alone.
+    """
+
+    def __init__(self, cell: Cell, storage: "BaseStorage") -> None:
+        self.cell, self.storage = cell, storage
+        self._told: set[int] = set()
+        self._reported: dict[int, int] = {}
+        self._study: optuna.Study = patiently(self._open)
+        self._id = storage.get_study_id_from_name(cell.name)
+
+    def ask(self, number: int, over: Iterable[Trial]) -> Values:
+        """The values of a trial; the first has the recipe's own."""
+        return patiently(lambda: self._ask(number, list(over)))
+
+    def report(self, number: int, epoch: int, value: float) -> bool:
+        """Take an intermediate value; True if the trial is to be pruned."""
+        if self.cell.search.pruner == "none":
+            return False
+        return patiently(lambda: self._report(number, epoch, value))
+
+    def tell(self, over: Iterable[Trial]) -> None:
+        """Let the storage know of trials that are over."""
+        for trial in over:
+            if trial.number not in self._told:
+                patiently(lambda trial=trial: self._tell(trial))  # type: ignore[misc]
+                self._told.add(trial.number)
+
+    def _open(self) -> "optuna.Study":
+        import optuna
+
+        cell = self.cell
+        best: list[Direction] = ["maximize" if cell.higher_is_better else "minimize"]
+        cheapest: list[Direction] = ["minimize"] if cell.search.cost else []
+        study = optuna.create_study(
+            storage=self.storage,
+            study_name=cell.name,
+            load_if_exists=True,
+            directions=best + cheapest,
+            pruner=samplers.pruner(cell.search, cell.base.recipe.epochs),
+            sampler=optuna.samplers.RandomSampler(),
+        )
+        with _quietly():
+            study.set_metric_names([cell.metric, *([cell.search.cost] if cell.search.cost else [])])
+        return study
+
+    def _ask(self, number: int, over: list[Trial]) -> Values:
+        self._fill(number, over)
+        self.tell(over)
+        values: Values = {}
+        with _quietly():
+            trial = self._trial(number, samplers.sampler(self.cell.search, self.cell.space, number))
+            for name, parameter in self.cell.space.parameters.items():
+                if self.cell.space.active(name, values):
+                    values[name] = samplers.suggest(trial, name, parameter)
+        return values
+
+    def _fill(self, number: int, over: list[Trial]) -> None:
+        """Make the study's trials up to this number, those that are over with their outcome."""
+        import optuna
+
+        known = {trial.number: trial for trial in over}
+        while (count := self.storage.get_n_trials(self._id)) <= number:
+            if count in known:
+                self._study.add_trial(optuna_types.frozen(known[count], self.cell.space.parameters))
+            elif count == 0:
+                with _quietly():
+                    self._study.enqueue_trial(self.cell.space.own())
+            else:
+                waiting = optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING)
+                self._study.add_trial(waiting)
+
+    def _trial(self, number: int, sampler: Any) -> "optuna.Trial":
+        """The trial of a number, running; a sampler draws what it lacks."""
+        import optuna
+
+        identity = self.storage.get_trial_id_from_study_id_trial_number(self._id, number)
+        if self.storage.get_trial(identity).state is optuna.trial.TrialState.WAITING:
+            self.storage.set_trial_state_values(identity, optuna.trial.TrialState.RUNNING)
+        self._study.sampler = sampler
+        return optuna.Trial(self._study, identity)
+
+    def _report(self, number: int, epoch: int, value: float) -> bool:
+        import optuna
+
+        with _quietly():
+            trial = self._trial(number, optuna.samplers.RandomSampler())
+            trial.report(value, epoch)  # Optuna keeps the first value of an epoch
+            return trial.should_prune()
+
+    def _tell(self, trial: Trial) -> None:
+        if self.storage.get_n_trials(self._id) <= trial.number:
+            self._fill(trial.number, [trial])
+        identity = self.storage.get_trial_id_from_study_id_trial_number(self._id, trial.number)
+        if self.storage.get_trial(identity).state.is_finished():
+            return
+        import optuna
+
+        # Whoever else sees that it is over may tell it between this look and the next line.
+        with suppress(optuna.exceptions.UpdateFinishedTrialError):
+            self._tell_running(trial, identity)
+
+    def _tell_running(self, trial: Trial, identity: int) -> None:
+        """End a trial that Optuna takes for a running one, or for one that has not begun."""
+        import optuna
+
+        state = optuna_types.state(trial)
+        if self.storage.get_trial(identity).state is optuna.trial.TrialState.WAITING:
+            self.storage.set_trial_state_values(identity, optuna.trial.TrialState.RUNNING)
+        self.storage.set_trial_user_attr(identity, "runs", trial.keys)
+        # No sampler of those offered has anything to do afterwards, but the grid's would raise.
+        self._study.sampler = optuna.samplers.RandomSampler()
+        complete = state is optuna.trial.TrialState.COMPLETE
+        values = optuna_types.values(trial) if complete else None
+        self._study.tell(trial.number, values, state=state, skip_if_finished=True)
+
+
+def _quietly() -> "warnings.catch_warnings[None]":
+    """Optuna warns of what is meant here: enqueued trials, choices of any kind, metric names."""
+    return warnings.catch_warnings(record=False, action="ignore")

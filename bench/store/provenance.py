@@ -1,0 +1,113 @@
+"""Where numbers come from: hardware, packages, code revision, command line. Never a secret."""
+
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import lightning_bench
+from lightning_bench.bench.execute.job import Order
+from lightning_bench.bench.store.record import Environment, Provenance
+
+#: Variables that decide threads, devices or precision. Only these are ever recorded.
+_SETTINGS = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_VISIBLE_DEVICES",
+    "KMP_AFFINITY",
+    "MKL_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "PYTORCH_CUDA_ALLOC_CONF",
+)
+
+
+def environment(gpus: list[str]) -> Environment:
+    """This machine and what is installed on it; the caller, who knows torch, names the GPUs."""
+    return Environment(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cpu=_cpu(),
+        cores=os.cpu_count() or 1,
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        gpus=gpus,
+        packages=packages(),
+        settings={name: os.environ[name] for name in _SETTINGS if name in os.environ},
+    )
+
+
+def of(order: Order, *, device: str, environment: str | None) -> Provenance:
+    """Where the numbers of this order come from, on this host."""
+    commit, dirty = revision()
+    return Provenance(
+        environment=environment,
+        sources=dict(order.sources),
+        command=order.command,
+        bench_version=lightning_bench.__version__,
+        git_revision=commit,
+        git_dirty=dirty,
+        host=socket.gethostname(),
+        device=device,
+        devices=order.devices,
+        threads=order.threads,
+        strategy=order.strategy if order.devices > 1 else None,
+        compiled=order.compile,
+    )
+
+
+def now() -> str:
+    """This moment in UTC, ISO 8601, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@cache
+def packages() -> dict[str, str]:
+    """Every installed distribution and its version."""
+    found = {d.metadata["Name"]: d.version for d in metadata.distributions() if d.metadata["Name"]}
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+
+
+@cache
+def revision() -> tuple[str | None, bool | None]:
+    """The git revision that this bench was run or installed from, and whether it was dirty."""
+    folder = Path(lightning_bench.__file__).parent
+    head = _git(folder, "rev-parse", "HEAD")
+    if head:
+        return head, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
+    origin = metadata.distribution("lightning-bench").read_text("direct_url.json")
+    commit = json.loads(origin or "{}").get("vcs_info", {}).get("commit_id")
+    return commit, None if commit is None else False
+
+
+def command_line() -> list[str]:
+    """The command as typed, with any password inside an address left out."""
+    return [re.sub(r"(://[^:/@\s]+):[^@\s]+@", r"\1:***@", word) for word in sys.argv]
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git prints, or None outside a checkout of ours or without git."""
+    try:
+        # A virtual environment inside somebody's checkout is not our source.
+        if "site-packages" in folder.parts:
+            return None
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

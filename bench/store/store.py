@@ -1,0 +1,323 @@
+"""Store: a directory of run directories, the only truth.
+
+    runs/<key>.<attempt>/     one attempt at a run, visible only once it is locked
+        spec.json             what is to be run
+        lock                  locked (flock) by whoever runs it, for as long as it lives
+        log.txt               what the run printed; log-1.txt what its rank 1 did
+        curve.jsonl           one line an epoch, while it runs; first those it goes on from
+        checkpoints/          where its training stands; gone once a record is there
+        failure-1.json        why rank 1 failed, for rank 0 to put into the record
+        predictions.npz       per-example results on the test split
+        weights.safetensors   the final weights, of runs that others start from
+        request               what somebody outside asks of it: `prune` or `stop`
+        record.json           written last, beside and renamed; with a checksum
+    cancelled/<study>-<scale>   touched to have whoever runs the study stop
+    environments/<digest>.json  hardware and packages, shared by records
+    examples/<fingerprint>.json  a few examples of the data that runs were made with
+    measurements/<id>.json    a session of bench measure; with a checksum (bench.measure.shelf)
+    reports/<study>/          reports made from it
+
+Nothing is ever overwritten: a run that is tried again gets the next attempt's number, and the
+newest attempt counts. A claim is a rename, so that of any number of processes and hosts exactly
+one gets an attempt; a lock dies with its holder, so that a killed run is told from a running one
+without a heartbeat.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Examples, Record
+from lightning_bench.bench.spec import RunSpec
+
+#: The file of a run's final weights, where others start from them.
+WEIGHTS = "weights.safetensors"
+_PREFIX = b'{"sha256":"'
+_MIDDLE = b'","record":'
+
+#: `prune`: write a record of what was reached. `stop`: leave a checkpoint and no record.
+Request = Literal["prune", "stop"]
+
+
+class Taken(Exception):
+    """Somebody else has made the next attempt since the caller looked."""
+
+
+class Damaged(Exception):
+    """A record that can't be trusted; the message says why."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The newest attempt at a run, as found in the store."""
+
+    key: str
+    number: int
+    folder: Path
+    state: Literal["recorded", "damaged", "running", "interrupted"]
+    record: Record | None = None
+    problem: str = ""
+    kept: bool = False  # its final weights are there
+    checksum: str = ""  # of the record, as its file has it
+
+    @property
+    def lost(self) -> bool:
+        """Whether it failed for no reason of the run's own."""
+        failure = self.record.failure if self.record else None
+        return failure is not None and failure.lost
+
+
+@dataclass
+class Store:
+    """A store at a path; making the object touches nothing."""
+
+    root: Path
+    runs: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name the folder of runs."""
+        self.runs = self.root / "runs"
+
+    def prepare(self) -> None:
+        """Make the store's folders; a UserError where that can't be done."""
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+            probe, path = tempfile.mkstemp(prefix=".", dir=self.runs)
+            os.close(probe)
+            Path(path).unlink()
+        except OSError as error:
+            raise UserError(
+                f"the store {self.root} can't be written: {error.strerror}; name another by --store"
+            ) from None
+
+    def scan(self, keys: Iterable[str] | None = None) -> dict[str, Attempt]:
+        """Read the newest attempt of each of these keys, or of all."""
+        wanted = None if keys is None else set(keys)
+        newest: dict[str, int] = {}
+        for key, number in self.attempts():
+            if wanted is None or key in wanted:
+                newest[key] = max(number, newest.get(key, 0))
+        return {key: self.read(key, number) for key, number in newest.items()}
+
+    def newest(self, key: str) -> Attempt | None:
+        """Read the newest attempt at one run, without listing all runs."""
+        number = self.latest(key, 0)
+        return self.read(key, number) if number else None
+
+    def earlier(self, newest: Attempt) -> list[Attempt]:
+        """Read the attempts before the newest one of a run, oldest first."""
+        numbers = range(1, newest.number)
+        kept = [number for number in numbers if self.folder(newest.key, number).is_dir()]
+        return [self.read(newest.key, number) for number in kept]
+
+    def folder(self, key: str, number: int) -> Path:
+        """Where an attempt lives."""
+        return self.runs / f"{key}.{number}"
+
+    def latest(self, key: str, number: int) -> int:
+        """The newest attempt at a run from `number` on, found without listing all runs."""
+        while self.folder(key, number + 1).is_dir():
+            number += 1
+        return number
+
+    @contextmanager
+    def claim(self, spec: RunSpec, number: int) -> Iterator[Path]:
+        """Make attempt `number` at a run and hold it; Taken if it exists already."""
+        self.runs.mkdir(parents=True, exist_ok=True)
+        # A leading dot keeps the half-made folder out of every scan.
+        made = Path(tempfile.mkdtemp(prefix=".", dir=self.runs))
+        made.chmod(0o755)
+        descriptor = os.open(made / "lock", os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            (made / "spec.json").write_text(spec.model_dump_json(indent=1), encoding="utf-8")
+            target = self.folder(spec.key, number)
+            try:
+                made.rename(target)
+            except OSError:
+                for part in made.iterdir():
+                    part.unlink()
+                made.rmdir()
+                if target.is_dir():
+                    raise Taken(target.name) from None
+                raise
+            yield target
+        finally:
+            os.close(descriptor)
+
+    def write_record(self, folder: Path, record: Record) -> None:
+        """Make an attempt's result final."""
+        write_atomically(folder / "record.json", seal(record.model_dump_json().encode()))
+
+    def request(self, folder: Path, what: Request) -> None:
+        """Ask a running attempt to end: at once with a record, or with a checkpoint for later."""
+        write_atomically(folder / "request", what.encode())
+
+    def requested(self, folder: Path) -> Request | None:
+        """What has been asked of an attempt."""
+        try:
+            text = (folder / "request").read_text(encoding="ascii")
+        except FileNotFoundError:
+            return None
+        return "prune" if text == "prune" else "stop"
+
+    def cancel(self, study: str) -> None:
+        """Have whoever runs a study stop; they look at `cancellation` now and then."""
+        path = self.root / "cancelled" / study
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, b"")
+
+    def cancellation(self, study: str) -> int:
+        """Changes whenever the study is cancelled."""
+        try:
+            return (self.root / "cancelled" / study).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def set_aside(self, attempt: Attempt) -> Path:
+        """Rename a damaged record, so that it is kept but never read again."""
+        damaged = attempt.folder / "record.json"
+        return damaged.rename(damaged.with_suffix(".json.damaged"))
+
+    def write_environment(self, environment: Environment) -> str:
+        """Keep an environment and return the digest that names it."""
+        text = environment.model_dump_json(indent=1).encode()
+        digest = hashlib.sha256(text).hexdigest()[:16]
+        path = self.root / "environments" / f"{digest}.json"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
+        return digest
+
+    def read_environment(self, digest: str) -> Environment | None:
+        """The environment of that digest, or None where its file is gone or damaged."""
+        path = self.root / "environments" / f"{digest}.json"
+        try:
+            return Environment.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def write_examples(self, fingerprint: str, make: Callable[[], Examples]) -> None:
+        """Keep what data of a fingerprint looks like, unless it is kept already."""
+        path = self.root / "examples" / f"{fingerprint}.json"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, make().model_dump_json().encode())
+
+    def read_examples(self, fingerprint: str) -> Examples | None:
+        """What data of that fingerprint looks like, or None where nobody kept it."""
+        path = self.root / "examples" / f"{fingerprint}.json"
+        try:
+            return Examples.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def attempts(self) -> Iterator[tuple[str, int]]:
+        """Every attempt's key and number, unread."""
+        try:
+            names = os.listdir(self.runs)  # noqa: PTH208 - names are all that is needed
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UserError(f"the store {self.root} can't be read: {error.strerror}") from None
+        for name in names:
+            key, _, number = name.partition(".")
+            if key and number.isdigit():
+                yield key, int(number)
+
+    def read(self, key: str, number: int) -> Attempt:
+        """One attempt, whether it is the newest or not."""
+        folder = self.folder(key, number)
+        try:
+            record, checksum = _read(f"{folder}/record.json")  # quicker than a Path, of many
+        except FileNotFoundError:
+            running = is_locked(folder / "lock")
+            return Attempt(key, number, folder, "running" if running else "interrupted")
+        except (Damaged, OSError) as error:
+            return Attempt(key, number, folder, "damaged", problem=str(error))
+        if record.key != key:
+            return Attempt(key, number, folder, "damaged", problem=f"it is of run {record.key}")
+        kept = bool(record.weights) and (folder / WEIGHTS).is_file()
+        return Attempt(key, number, folder, "recorded", record, kept=kept, checksum=checksum)
+
+
+def read_record(path: Path) -> Record:
+    """Read and verify one record; Damaged says what is wrong with it."""
+    return _read(path)[0]
+
+
+def _read(path: Path | str) -> tuple[Record, str]:
+    """A record and its checksum."""
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+        raw = file.read()
+    payload = unseal(raw)
+    try:
+        record = Record.model_validate_json(payload)
+    except ValidationError as error:
+        version = json.loads(payload).get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise Damaged(f"schema {version}, this bench reads {SCHEMA_VERSION}") from None
+        raise Damaged(f"not a record: {error.errors()[0]['msg']}") from None
+    return record, _checksum(raw).decode()
+
+
+def seal(payload: bytes) -> bytes:
+    """JSON with its checksum in front, as a file's content."""
+    checksum = hashlib.sha256(payload).hexdigest().encode()
+    return _PREFIX + checksum + _MIDDLE + payload + b"}\n"
+
+
+def unseal(raw: bytes) -> bytes:
+    """The JSON inside, verified; Damaged says what is wrong with it."""
+    start = len(_PREFIX) + 64
+    middle = raw[start : start + len(_MIDDLE)]
+    payload = raw[start + len(_MIDDLE) : -2]
+    if not raw.startswith(_PREFIX) or middle != _MIDDLE or not raw.endswith(b"}\n"):
+        raise Damaged("the file is cut short" if raw.startswith(_PREFIX) else "not a record")
+    if hashlib.sha256(payload).hexdigest().encode() != _checksum(raw):
+        raise Damaged("its checksum does not match")
+    return payload
+
+
+def _checksum(raw: bytes) -> bytes:
+    return raw[len(_PREFIX) : len(_PREFIX) + 64]
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside, flush to the disk and rename: the file is whole or absent."""
+    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(beside).chmod(0o644)
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock, which it does until it dies."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,62 @@
+"""What a study's page may say of its search."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from lightning_bench.bench.study.search_space import Parameter
+from lightning_bench.bench.spec import Settings
+
+SamplerName = Literal["tpe", "random", "gp", "cmaes", "grid"]
+PrunerName = Literal["none", "median", "asha", "hyperband"]
+#: What a second objective may be; the less the better.
+CostName = Literal["parameters", "train_us_per_example"]
+
+#: The first seed of trials: far from those that final runs are given.
+TRIAL_SEED = 1_000_000
+
+
+class Search(Settings):
+    """The budget of every entry on every data set, and how it is spent.
+
+    `trials` is a total, over all workers and resumptions; no new trial begins once `device_h`
+    device-hours are spent. Pruned, failed and retried trials count.
+    """
+
+    trials: Annotated[int, Field(ge=1, description="for each entry on each data set, in total")]
+    device_h: Annotated[
+        float | None, Field(gt=0, description="from which on no trial begins, likewise")
+    ] = None
+    seed: Annotated[int, Field(ge=0, lt=2**31, description="of the sampler")] = 0
+    seeds: Annotated[list[int], Field(min_length=1, description="of a trial's own runs")] = [
+        TRIAL_SEED
+    ]
+    sampler: SamplerName = "tpe"
+    pruner: PrunerName = "median"
+    cost: Annotated[CostName | None, Field(description="a second objective")] = None
+    cost_at_most: Annotated[
+        float | None, Field(gt=0, description="of the chosen trial; else the best scores decide")
+    ] = None
+    space: dict[str, Parameter | None] = {}
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_or_list(cls, value: Any) -> Any:
+        """`seeds: 2` is short for two seeds that no final run has."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return [TRIAL_SEED + i for i in range(value)]
+        return value
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("a seed is given twice")
+        if self.cost_at_most is not None and self.cost is None:
+            raise ValueError("cost_at_most needs a cost: parameters or train_us_per_example")
+        if self.cost and self.pruner != "none":
+            raise ValueError(
+                "with a cost there are two objectives, and pruners know only one: none"
+            )
+        if self.cost and self.sampler == "cmaes":
+            raise ValueError("with a cost there are two objectives, and cmaes knows only one")
+        return self
