@@ -26,9 +26,9 @@ from lightning_bench.bench.store.record import Cost, DataFacts, Epoch, Provenanc
 from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
 from lightning_bench.bench.store.store import Store
 from lightning_bench.reports.build import build
-from lightning_bench.reports.digest import inputs
-from lightning_bench.reports.table import Entry, Report, Request, Run
-from lightning_bench.reports.write import write
+from lightning_bench.reports.inputs_digest import inputs
+from lightning_bench.reports.report import Entry, Report, Request, Run
+from lightning_bench.reports.render.write import write
 
 T = TypeVar("T")
 PAGE = """\

@@ -3,26 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from lightning_bench.reports import (
-    across,
-    against,
-    attempts,
-    captions,
-    convergence,
-    costs,
-    digest,
-    examples,
-    facts,
-    findings,
-    measured,
-    ranking,
-    results,
-    samples,
-    scaling,
-    search,
-)
-from lightning_bench.reports.sketch import Sketch
-from lightning_bench.reports.table import Report, Request, Run, State
+from lightning_bench.reports.tables import across_data_sets, published, failed_attempts, convergence, cost, speed, results, scaling, tuning
+from lightning_bench.reports.figures import captions
+from lightning_bench.reports import inputs_digest
+from lightning_bench.reports.statistics import per_example, ranking, samples
+from lightning_bench.reports.text import provenance_lines, findings
+from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.report import Report, Request, Run, State
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
@@ -30,7 +17,7 @@ STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "p
 def build(
     request: Request,
     runs: Sequence[Run],
-    predictions: Mapping[str, examples.Predictions] | None = None,
+    predictions: Mapping[str, per_example.Predictions] | None = None,
     drawable: Callable[[Sketch], None] | None = None,
 ) -> Report:
     """The report on these runs. The main table depends on metrics and parameter counts alone.
@@ -40,27 +27,27 @@ def build(
     """
     collected = samples.collect(request, runs)
     rankings = ranking.rank(request, collected)
-    everywhere = across.table(request, collected)
+    everywhere = across_data_sets.table(request, collected)
     main = results.table(request, collected, rankings)
     figures = captions.captions(request, collected, everywhere)
-    searches = search.lines(request)
+    searches = tuning.lines(request)
     if drawable:
         found = (table for table in (main, everywhere) if table)
         drawable(Sketch.of(found, searches, figures))
-    compared = examples.compare(request, collected, predictions or {})
+    compared = per_example.compare(request, collected, predictions or {})
     counts = Counter(run.state for run in runs)
     tables = [
         main,
-        against.table(request, main),
+        published.table(request, main),
         everywhere,
         convergence.table(request, collected),
-        costs.table(request, collected),
-        *search.tables(request),
+        cost.table(request, collected),
+        *tuning.tables(request),
         scaling.of_counts(request),
-        *(measured.tables(request.measured) if request.measured else []),
+        *(speed.tables(request.measured) if request.measured else []),
     ]
     return Report(
-        inputs=digest.inputs(request, runs),
+        inputs=inputs_digest.inputs(request, runs),
         study=request.study,
         scale=request.scale,
         title=request.title,
@@ -68,7 +55,7 @@ def build(
         command=request.command,
         runs={state: counts[state] for state in STATES if counts[state]},
         findings=[
-            *search.findings(request),
+            *tuning.findings(request),
             *findings.findings(request, collected, rankings),
             *findings.on_examples(main, compared),
             *findings.unreadable(runs, predictions),
@@ -76,9 +63,9 @@ def build(
         tables=[table for table in tables if table and table.rows],
         comparisons=rankings.comparisons,
         examples=compared,
-        lost=attempts.lost(request, runs),
+        lost=failed_attempts.lost(request, runs),
         searches=searches,
         figures=figures,
-        facts=facts.facts(request, runs),
+        facts=provenance_lines.facts(request, runs),
         sheets=request.sheets,
     )

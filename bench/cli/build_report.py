@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from lightning_bench.bench.errors import UserError, nearest
 from lightning_bench.models.probes import PROBES
-from lightning_bench.reports import digest
-from lightning_bench.reports.table import (
+from lightning_bench.reports import inputs_digest
+from lightning_bench.reports.report import (
     PERCENT,
     Attempt,
     Counts,
@@ -25,7 +25,7 @@ from lightning_bench.reports.table import (
     Run,
     State,
 )
-from lightning_bench.reports.write import FORMATS, Format, kinds_of_figures, paths, write
+from lightning_bench.reports.render.write import FORMATS, Format, kinds_of_figures, paths, write
 
 if TYPE_CHECKING:
     from lightning_bench.bench.store import store as stores
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Entry as StudyEntry
     from lightning_bench.bench.study.study import Study
     from lightning_bench.data.dataset import DataSet
-    from lightning_bench.reports.drawing import Studio
-    from lightning_bench.reports.sketch import Sketch
+    from lightning_bench.reports.figures.drawing_process import Studio
+    from lightning_bench.reports.figures.figure_data import Sketch
 
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
@@ -72,7 +72,7 @@ def make(
     request, runs = _request(plan, store, against), _runs(plan, store)
     wanted: list[Format] = sorted({*formats, "json"})
     if not afresh:
-        found = _current(target / "report.json", digest.inputs(request, runs))
+        found = _current(target / "report.json", inputs_digest.inputs(request, runs))
         if found and all((target / path).exists() for path in paths(found, wanted)):
             show(found)
             return found
@@ -82,10 +82,10 @@ def make(
     drawn: Iterator[tuple[str, bytes]] = iter(())
 
     def draw(found: "Sketch") -> None:
-        from lightning_bench.reports import drawing
+        from lightning_bench.reports.figures import drawing_process
 
         nonlocal drawn
-        drawn = drawing.files(found, runs, kinds, studio)
+        drawn = drawing_process.files(found, runs, kinds, studio)
 
     report = build(request, runs, _predictions(plan), draw if kinds else None)
     write(report, runs, target, wanted, show, drawn)
@@ -96,7 +96,7 @@ def make(
 def chosen_pages(plan: "Plan", target: Path) -> dict[Path, str]:
     """Pages of what the study's searches chose, by where they go beside its report."""
     from lightning_bench.bench.search import chosen_page
-    from lightning_bench.reports.text import slug
+    from lightning_bench.reports.text.numbers import slug
 
     found = chosen_page.pages(plan.study, plan.searches)
     several = len(plan.study.data) > 1
@@ -115,13 +115,13 @@ def _write_chosen(plan: "Plan", target: Path) -> None:
 
 def on_examples(plan: "Plan", store: "Store", a: str, b: str) -> list[OnExamples]:
     """Two entries on the same test examples, however large the study is."""
-    from lightning_bench.reports import examples, samples
+    from lightning_bench.reports.statistics import per_example, samples
 
     request, runs = _request(plan, store), _runs(plan, store)
     entries = [entry for entry in request.entries if entry.label in (a, b)]
     request = request.model_copy(update={"entries": entries})
     mine = [run for run in runs if run.entry in (a, b)]
-    return examples.compare(request, samples.collect(request, mine), _read(plan, {a, b}))
+    return per_example.compare(request, samples.collect(request, mine), _read(plan, {a, b}))
 
 
 def _predictions(plan: "Plan") -> dict[str, Any] | None:
@@ -288,7 +288,7 @@ def _shifted(datasets: "Iterable[DataSet]") -> list[str]:
 
 def _unequal(study: "Study") -> list[str]:
     """Entries whose recipe departs from the study's, those with the same departure together."""
-    from lightning_bench.reports.text import joined
+    from lightning_bench.reports.text.numbers import joined
 
     departed: dict[str, list[str]] = {}
     for label, entry in study.entries.items():
@@ -314,16 +314,16 @@ def published(study: "Study", against: str | None = None) -> list[Published]:
 
     A page of one's own names its columns as the report does, `digits/accuracy` or `parameters`.
     """
-    from lightning_bench.reports import printed
+    from lightning_bench.reports.tables import printed_tables
 
     if against == "none":
         return []
     found = []
     try:
         for table, columns in study.published.items():
-            if table not in printed.names():
-                raise UserError(f"unknown printed table {table!r}{nearest(table, printed.names())}")
-            found += printed.rows(table, columns)
+            if table not in printed_tables_module.names():
+                raise UserError(f"unknown printed table {table!r}{nearest(table, printed_tables_module.names())}")
+            found += printed_tables_module.rows(table, columns)
     except ValueError as error:
         raise UserError(f"{study.name}: {error}") from None
     if against == "published" and not found:
@@ -333,10 +333,10 @@ def published(study: "Study", against: str | None = None) -> list[Published]:
 
 def _own(study: "Study", path: Path) -> list[Published]:
     """The rows of a page of the user's."""
-    from lightning_bench.reports import printed
+    from lightning_bench.reports.tables import printed_tables as printed_tables_module
 
     try:
-        table = printed.load_page(path)
+        table = printed_tables_module.load_page(path)
     except OSError as error:
         raise UserError(
             f"--against {path}: {error.strerror}; it takes published, none, or a page"
@@ -347,7 +347,7 @@ def _own(study: "Study", path: Path) -> list[Published]:
     known = {column: column for column in table.columns if column in [*ids, "parameters"]}
     if not known.keys() - {"parameters"}:
         raise UserError(f"--against {path}: no column is one of {', '.join(ids)}")
-    return printed.beside(table, path.stem, known)
+    return printed_tables_module.beside(table, path.stem, known)
 
 
 def _runs(plan: "Plan", store: "Store") -> list[Run]:
@@ -378,7 +378,7 @@ def _state(planned: "PlannedRun") -> State:
 
 def _earlier(newest: "stores.Attempt", store: "Store") -> list[Attempt]:
     """What came before the record; a newest attempt that left none is among it, once it ended."""
-    from lightning_bench.reports.attempts import of_record
+    from lightning_bench.reports.tables.failed_attempts import of_record
 
     found = []
     ended = [] if newest.record or newest.state == "running" else [newest]

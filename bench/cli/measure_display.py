@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from lightning_bench.bench.cli.options import duration
-from lightning_bench.reports.text import joined
+from lightning_bench.reports.text.numbers import joined
 
 if TYPE_CHECKING:
     from lightning_bench.bench.measure.protocol import Failed, Job, Ready

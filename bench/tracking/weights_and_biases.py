@@ -16,7 +16,7 @@ from lightning_bench.bench.tracking.events import (
     curve_values,
     final_values,
 )
-from lightning_bench.reports.table import Report, Table
+from lightning_bench.reports.report import Report, Table
 
 PROJECT = "lightning-bench"
 Mode = Literal["online", "offline"]

@@ -17,7 +17,7 @@ import pytest
 from lightning_bench.bench.store import predictions
 from lightning_bench.bench.store.store import Store, read_record
 from lightning_bench.bench.study.study import load
-from lightning_bench.reports import examples
+from lightning_bench.reports.statistics import per_example
 
 ROOT = Path(__file__).parents[2]
 BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
@@ -76,7 +76,7 @@ def test_the_predictions_give_the_metric_of_the_record(finished: Path) -> None:
     for attempt in Store(finished / "bench-store").scan().values():
         record = attempt.record
         found = predictions.read(attempt.folder, record.predictions)
-        totals, measure = examples.sums("accuracy", found)
+        totals, measure = per_example.sums("accuracy", found)
         assert measure(totals.sum(axis=0, keepdims=True)) == [record.metrics["accuracy"]]
 
 

@@ -19,7 +19,8 @@ from lightning_bench.bench.store.measurements import Contender, Measurement, Ses
 from lightning_bench.bench.measure.warm_up import Pace
 from lightning_bench.bench.measure.session import Course
 from lightning_bench.bench.store.store import Damaged, Store
-from lightning_bench.reports import measured, timing
+from lightning_bench.reports.tables import speed
+from lightning_bench.reports.statistics import timing
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +133,7 @@ def test_known_memory_and_what_does_not_fit(tmp_path: Path):
     assert own == pytest.approx(800e6, rel=0.05)
     assert does_not.failure.kind == "out-of-memory"
     assert does_not.setting.batch_size == 1
-    states = [row.cells[0].state for row in measured.speeds(found)[0].rows]
+    states = [row.cells[0].state for row in speed.speeds(found)[0].rows]
     assert states == ["", "out of memory"]
 
 
@@ -158,7 +159,7 @@ def test_two_devices_wait_for_each_other(tmp_path: Path):
     assert timing.throughput(both).median == pytest.approx(timing.throughput(alone).median, rel=0.1)
     assert not both.latency_s
     assert len(trained.blocks) == 30
-    table = measured.speeds(found)[1]
+    table = speed.speeds(found)[1]
     place = [column.id for column in table.columns].index("efficiency")
     assert table.rows[0].cells[place].value == pytest.approx(1, abs=0.1)
 

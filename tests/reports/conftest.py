@@ -19,8 +19,8 @@ from lightning_bench.bench.store.record import (
     Record,
 )
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from lightning_bench.reports import figures, forks
-from lightning_bench.reports.table import Entry, Request, Run
+from lightning_bench.reports.figures import draw, fork_pool
+from lightning_bench.reports.report import Entry, Request, Run
 
 ENVIRONMENT = Environment(
     python="3.11.7",
@@ -230,15 +230,15 @@ def make() -> SimpleNamespace:
 def canvases(monkeypatch) -> list[Any]:
     """What is drawn from now on, in this process and into no file."""
     found: list[Any] = []
-    monkeypatch.setattr(forks, "FEW", 99)
-    monkeypatch.setattr(figures, "drawn", lambda canvas, kinds: found.append(canvas) or {})
+    monkeypatch.setattr(fork_pool, "FEW", 99)
+    monkeypatch.setattr(draw, "drawn", lambda canvas, kinds: found.append(canvas) or {})
     return found
 
 
 @pytest.fixture
 def alone(monkeypatch) -> None:
     """As if no thread ran beside, which in a test is pytest's own and harmless to a fork."""
-    monkeypatch.setattr(forks.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(fork_pool.threading, "active_count", lambda: 1)
 
 
 @pytest.fixture

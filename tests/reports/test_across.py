@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lightning_bench.reports import across, drawing, sketch
+from lightning_bench.reports.tables import across_data_sets
+from lightning_bench.reports.figures import drawing_process, figure_data
 from lightning_bench.reports.build import build
 
 scores = st.lists(
@@ -20,33 +21,33 @@ scores = st.lists(
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=40))
 def test_interquartile_mean_is_the_trimmed_mean(values):
-    found = across.interquartile_mean(np.array([values]))[0]
+    found = across_data_sets.interquartile_mean(np.array([values]))[0]
     assert found == pytest.approx(stats.trim_mean(values, 0.25))
 
 
 @given(st.lists(scores, min_size=2, max_size=4))
 def test_win_rate_is_the_share_of_pairs_won(everybody):
-    for mine, rate in enumerate(across.win_rates(everybody)):
+    for mine, rate in enumerate(across_data_sets.win_rates(everybody)):
         shares = [
             np.mean([(x > y) + 0.5 * (x == y) for x, y in itertools.product(runs[mine], rest)])
             for runs in zip(*everybody, strict=True)
             if (rest := [y for i, other in enumerate(runs) if i != mine for y in other])
         ]
         assert rate == pytest.approx(np.mean(shares))
-    lost = across.win_rates(everybody, sign=-1)
-    assert np.add(lost, across.win_rates(everybody)) == pytest.approx(np.ones(len(everybody)))
+    lost = across_data_sets.win_rates(everybody, sign=-1)
+    assert np.add(lost, across_data_sets.win_rates(everybody)) == pytest.approx(np.ones(len(everybody)))
 
 
 def test_mean_ranks_by_hand():
     best, middle, worst = ([np.array([x, x])] * 2 for x in (0.9, 0.8, 0.7))
-    assert across.mean_ranks([worst, best, middle]) == [3, 1, 2]
-    assert across.mean_ranks([worst, best, middle], sign=-1) == [1, 3, 2]
-    assert across.mean_ranks([best, best, worst]) == [1.5, 1.5, 3]
+    assert across_data_sets.mean_ranks([worst, best, middle]) == [3, 1, 2]
+    assert across_data_sets.mean_ranks([worst, best, middle], sign=-1) == [1, 3, 2]
+    assert across_data_sets.mean_ranks([best, best, worst]) == [1.5, 1.5, 3]
 
 
 def test_critical_difference_is_that_of_demsar():
     # Demšar 2006, table 5: q(0.05) = 2.569 for 4 classifiers; his example has 14 data sets.
-    assert across.critical_difference(4, 14) == pytest.approx(
+    assert across_data_sets.critical_difference(4, 14) == pytest.approx(
         2.569 * np.sqrt(4 * 5 / (6 * 14)), 1e-3
     )
 
@@ -56,7 +57,7 @@ def test_interval_covers_the_true_interquartile_mean():
     covered = 0
     for _ in range(200):
         drawn = [rng.normal(mean, 0.1, 20) for mean in (0.4, 0.5, 0.6)]
-        low, high = across.interval(drawn, resamples=300)
+        low, high = across_data_sets.interval(drawn, resamples=300)
         covered += low <= 0.5 <= high
     assert 0.90 <= covered / 200 <= 0.99
 
@@ -100,7 +101,7 @@ def test_ranks_are_drawn_from_eight_data_sets_on(make, canvases):
     assert "ranks" not in names
     request, runs = many(make, 8)
     report = build(request, runs)
-    list(drawing.files(sketch.of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of(report), runs, kinds=["svg"]))
     profile, ranks = canvases[-2].axes[0], canvases[-1].axes[0]
     assert [text.get_text() for text in ranks.texts] == ["b  1.00", "c  2.00", "a  3.00"]
     # The critical difference of 3 entries on 8 data sets is 1.17: neighbours are joined.

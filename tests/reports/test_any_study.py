@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from lightning_bench.reports import drawing, html, latex, markdown, sketch, tidy
+from lightning_bench.reports.figures import drawing_process, figure_data
+from lightning_bench.reports.render import html, latex, markdown, csv_and_parquet
 from lightning_bench.reports.build import build
-from lightning_bench.reports.table import Report
-from lightning_bench.reports.terminal import render
+from lightning_bench.reports.report import Report
+from lightning_bench.reports.render.terminal import render
 
 values = st.one_of(
     st.sampled_from([0.0, 1.0, 0.5, math.nan, math.inf, -0.0]), st.floats(-1e6, 1e6), st.none()
@@ -50,7 +51,7 @@ def test_every_study_has_a_page_in_every_format(make, drawn):
         markdown.render(report, runs),
         latex.render(report, runs),
         html.illustrate(html.render(report, runs), report, drawings),
-        tidy.csv_text(tidy.rows(report, runs)),
+        csv_and_parquet.csv_text(csv_and_parquet.rows(report, runs)),
     ]
     file = io.StringIO()
     Console(file=file, width=80).print(render(report))
@@ -72,5 +73,5 @@ def test_a_study_before_its_first_run_has_figures_of_none(make):
     request, runs = make.study({"a": [None, None], "b": [None, None]})
     report = build(request, runs)
     assert report.figures == []
-    assert list(drawing.files(sketch.of(report), runs, ["svg"])) == []
+    assert list(drawing_process.files(figure_data.of(report), runs, ["svg"])) == []
     assert report.findings[0] == "Provisional: 0 of 4 runs are done; the notes say what is missing."

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from lightning_bench.reports.build import build
-from lightning_bench.reports.digest import inputs
-from lightning_bench.reports.table import Entry, Report
+from lightning_bench.reports.inputs_digest import inputs
+from lightning_bench.reports.report import Entry, Report
 
 
 def cell(report, entry, column):

@@ -3,8 +3,9 @@
 import pytest
 
 from lightning_bench.bench.store.record import Epoch
-from lightning_bench.reports import build, convergence
-from lightning_bench.reports.table import Counts
+from lightning_bench.reports import build
+from lightning_bench.reports.tables import convergence
+from lightning_bench.reports.report import Counts
 from tests.reports.conftest import make_study
 
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from lightning_bench.reports import drawing, forks, looks, sketch
+from lightning_bench.reports.figures import drawing_process, fork_pool, style, figure_data
 from lightning_bench.reports.build import build
 
 ORPHAN = """
@@ -18,23 +18,23 @@ with drawing.open_studio(["svg"]):
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     time.sleep(60)
 """
-pytestmark = pytest.mark.skipif(forks.cores() < 2, reason="needs two cores of Linux")
+pytestmark = pytest.mark.skipif(fork_pool.cores() < 2, reason="needs two cores of Linux")
 
 
 def test_a_studio_draws_the_same_as_this_process(quickstart, alone, monkeypatch):
     request, runs = quickstart(3)
     report = build(request, runs)
-    kinds = list(looks.METADATA)
-    with drawing.open_studio(kinds) as studio:
+    kinds = list(style.METADATA)
+    with drawing_process.open_studio(kinds) as studio:
         assert studio is not None
-        drawn = dict(drawing.files(sketch.of(report), runs, kinds, studio))
-    monkeypatch.setattr(forks, "FEW", 99)
-    assert drawn == dict(drawing.files(sketch.of(report), runs, kinds))
+        drawn = dict(drawing_process.files(figure_data.of(report), runs, kinds, studio))
+    monkeypatch.setattr(fork_pool, "FEW", 99)
+    assert drawn == dict(drawing_process.files(figure_data.of(report), runs, kinds))
     assert len(drawn) == 3 * len(report.figures) > 0
 
 
 def test_an_unused_studio_is_closed(alone):
-    with drawing.open_studio(["svg"]):
+    with drawing_process.open_studio(["svg"]):
         (studio,) = multiprocessing.active_children()
     assert not studio.is_alive()
 
@@ -43,25 +43,25 @@ def test_an_unused_studio_is_closed(alone):
 def test_a_studio_that_is_killed_is_told_of(quickstart, alone, early):
     request, runs = quickstart(2)
     report = build(request, runs)
-    with drawing.open_studio(["svg"]) as studio:
+    with drawing_process.open_studio(["svg"]) as studio:
         (process,) = multiprocessing.active_children()
         if early:
             process.kill()
             process.join()
         with pytest.raises(ChildProcessError, match="draws figures was killed by SIGKILL"):  # noqa: PT012
-            files = drawing.files(sketch.of(report), runs, ["svg"], studio)
+            files = drawing_process.files(figure_data.of(report), runs, ["svg"], studio)
             process.kill()
             list(files)
 
 
 def test_there_is_none_beside_a_thread_nor_for_nothing():
-    with drawing.open_studio([]) as studio:
+    with drawing_process.open_studio([]) as studio:
         assert studio is None
     done = threading.Event()
     beside = threading.Thread(target=done.wait)
     beside.start()
     try:
-        with drawing.open_studio(["svg"]) as studio:
+        with drawing_process.open_studio(["svg"]) as studio:
             assert studio is None
     finally:
         done.set()

@@ -10,9 +10,10 @@ from scipy import stats
 from sklearn import metrics
 from statsmodels.stats.contingency_tables import mcnemar as other_mcnemar
 
-from lightning_bench.reports import examples, html, markdown
+from lightning_bench.reports.statistics import per_example
+from lightning_bench.reports.render import html, markdown
 from lightning_bench.reports.build import build
-from lightning_bench.reports.compare import compare
+from lightning_bench.reports.text.comparison import compare
 
 
 def predictions(predicted, target, **more):
@@ -32,15 +33,15 @@ def right(shares, n=200, rng=0):
 
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_mcnemar_agrees_with_statsmodels(b, c):
-    assert examples.mcnemar(b, c) == pytest.approx(other_mcnemar([[3, b], [c, 9]]).pvalue)
+    assert per_example.mcnemar(b, c) == pytest.approx(other_mcnemar([[3, b], [c, 9]]).pvalue)
 
 
 def test_mcnemar_by_hand():
     # Of 5 examples that one of them gets right, all are A's: twice (1/2)^5.
-    assert examples.mcnemar(5, 0) == 2 / 2**5
-    assert examples.mcnemar(0, 0) == 1
+    assert per_example.mcnemar(5, 0) == 2 / 2**5
+    assert per_example.mcnemar(0, 0) == 1
     a, b = predictions([1, 1, 0, 0], [1, 1, 1, 0]), predictions([1, 0, 1, 1], [1, 1, 1, 0])
-    assert examples.only("accuracy", a, b) == (2, 1)
+    assert per_example.only("accuracy", a, b) == (2, 1)
 
 
 @st.composite
@@ -62,10 +63,10 @@ def classified(draw):
 def test_metrics_from_sums_agree_with_scikit_learn_on_every_draw(metric, other):
     @given(classified())
     def agrees(found):
-        (values,) = examples.redrawn(metric, [[found]])
+        (values,) = per_example.redrawn(metric, [[found]])
         n = len(found["index"])
         rng = np.random.default_rng(0)
-        draws = [np.arange(n), *rng.integers(n, size=(examples.RESAMPLES, n))[:5]]
+        draws = [np.arange(n), *rng.integers(n, size=(per_example.RESAMPLES, n))[:5]]
         expected = [other(found["target"][draw], found["predicted"][draw]) for draw in draws]
         assert values[:6, 0] == pytest.approx(expected, abs=1e-12)
 
@@ -76,29 +77,29 @@ def test_matthews_of_several_classes_and_pearson():
     rng = np.random.default_rng(3)
     target = rng.integers(4, size=90)
     found = predictions(np.where(rng.random(90) < 0.5, target, rng.integers(4, size=90)), target)
-    (values,) = examples.redrawn("matthews", [[found]])
+    (values,) = per_example.redrawn("matthews", [[found]])
     assert values[0, 0] == pytest.approx(metrics.matthews_corrcoef(target, found["predicted"]))
     x, y = rng.normal(size=(2, 50)) + 1e4
-    (values,) = examples.redrawn("pearson", [[predictions(x, x + 0.3 * y)]])
+    (values,) = per_example.redrawn("pearson", [[predictions(x, x + 0.3 * y)]])
     assert values[0, 0] == pytest.approx(stats.pearsonr(x, x + 0.3 * y)[0], rel=1e-6)
-    (values,) = examples.redrawn("pearson", [[predictions(np.ones(5), np.arange(5.0))]])
+    (values,) = per_example.redrawn("pearson", [[predictions(np.ones(5), np.arange(5.0))]])
     assert values[0, 0] == 0
 
 
 def test_masked_texts_weigh_by_their_tokens():
     found = predictions([1, 3], [2, 6], loss=np.array([1.0, 5.0]))
-    assert examples.redrawn("perplexity", [[found]])[0][0, 0] == pytest.approx(math.exp(6 / 8))
-    assert examples.redrawn("masked_accuracy", [[found]])[0][0, 0] == 4 / 8
+    assert per_example.redrawn("perplexity", [[found]])[0][0, 0] == pytest.approx(math.exp(6 / 8))
+    assert per_example.redrawn("masked_accuracy", [[found]])[0][0, 0] == 4 / 8
 
 
 def test_several_right_classes_and_examples_without_a_label():
     target = [[3, 4], [5, -1], [-1, -1], [0, 1]]
     found = predictions([4, 1, 2, 0], target)
-    assert examples.redrawn("accuracy", [[found]])[0][0, 0] == 2 / 3
+    assert per_example.redrawn("accuracy", [[found]])[0][0, 0] == 2 / 3
 
 
 def test_a_metric_that_is_no_sum_over_examples_is_left_alone(make):
-    assert examples.sums("spearman", predictions([1.0], [1.0])) is None
+    assert per_example.sums("spearman", predictions([1.0], [1.0])) is None
 
 
 def two(make, shares=(0.9, 0.8), seeds=3, n=200):
@@ -121,18 +122,18 @@ def test_the_interval_is_that_of_the_closed_form(make):
     # The variance of a difference of paired shares: (b + c − (b − c)²/n) / n².
     half = 1.96 * math.sqrt(b + c - (b - c) ** 2 / n) / n
     assert (pair.high - pair.low) / 2 == pytest.approx(half, rel=0.1)
-    assert pair.p == [examples.mcnemar(b, c)]
+    assert pair.p == [per_example.mcnemar(b, c)]
 
 
 def test_without_a_difference_few_intervals_leave_out_zero_and_few_p_are_small(make, monkeypatch):
-    monkeypatch.setattr(examples, "RESAMPLES", 400)
+    monkeypatch.setattr(per_example, "RESAMPLES", 400)
     left_out, small = 0, 0
     for rng in range(1_000):
         a, b = right((0.9, 0.9), n=150, rng=rng)
-        values = examples.redrawn("accuracy", [[a], [b]])
+        values = per_example.redrawn("accuracy", [[a], [b]])
         low, high = np.quantile((values[0] - values[1])[1:], [0.025, 0.975])
         left_out += not low <= 0 <= high
-        small += examples.mcnemar(*examples.only("accuracy", a, b)) <= 0.05
+        small += per_example.mcnemar(*per_example.only("accuracy", a, b)) <= 0.05
     assert 10 < left_out < 70  # a percentile interval is a little narrow
     assert 0 < small <= 50  # an exact test never errs more often than it says
 
@@ -193,5 +194,5 @@ def test_each_metric_of_two_heads_reads_its_own_column() -> None:
         "nsp_accuracy": 0.5,
         "perplexity": np.exp(2.0),
     }.items():
-        columns, of = examples.sums(metric, found)
+        columns, of = per_example.sums(metric, found)
         assert of(columns.sum(axis=0, keepdims=True))[0] == pytest.approx(expected)

@@ -13,15 +13,16 @@ from matplotlib import rcParams
 from matplotlib.collections import LineCollection
 from pyarrow import parquet
 
-from lightning_bench.reports import drawing, forks, looks, sketch, tidy, write
+from lightning_bench.reports.figures import drawing_process, fork_pool, style, figure_data
+from lightning_bench.reports.render import csv_and_parquet, write
 from lightning_bench.reports.build import build
-from lightning_bench.reports.table import Report
+from lightning_bench.reports.report import Report
 
 
 def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):
     request, runs = quickstart(3)
-    frame = pd.read_csv(io.StringIO(tidy.csv_text(tidy.rows(build(request, runs), runs))))
-    assert tuple(frame.columns) == tidy.COLUMNS
+    frame = pd.read_csv(io.StringIO(csv_and_parquet.csv_text(csv_and_parquet.rows(build(request, runs), runs))))
+    assert tuple(frame.columns) == csv_and_parquet.COLUMNS
     assert len(frame) == 15
     values = frame.set_index("key").value.to_dict()
     assert values == {run.key: run.record.metrics["accuracy"] for run in runs}
@@ -31,13 +32,13 @@ def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):
 def test_parquet_holds_the_same_rows_and_says_what_they_mean(rough):
     request, runs = rough
     report = build(request, runs)
-    table = parquet.read_table(io.BytesIO(tidy.parquet(report, tidy.rows(report, runs))))
-    assert tuple(table.column_names) == tidy.COLUMNS
-    for field in tidy.FIELDS:
+    table = parquet.read_table(io.BytesIO(csv_and_parquet.parquet(report, csv_and_parquet.rows(report, runs))))
+    assert tuple(table.column_names) == csv_and_parquet.COLUMNS
+    for field in csv_and_parquet.FIELDS:
         assert table.schema.field(field.name).metadata == {b"description": field.means.encode()}
     frame = table.to_pandas()
-    assert len(frame.drop_duplicates([*tidy.KEY])) == len(frame) == len(runs)
-    other = pd.read_csv(io.StringIO(tidy.csv_text(tidy.rows(report, runs))))
+    assert len(frame.drop_duplicates([*csv_and_parquet.KEY])) == len(frame) == len(runs)
+    other = pd.read_csv(io.StringIO(csv_and_parquet.csv_text(csv_and_parquet.rows(report, runs))))
     for name in ("seed", "value", "all_device_h", "attempts"):
         assert frame[name].tolist() == pytest.approx(other[name].tolist(), nan_ok=True)
     # Nobody's spreadsheet reads Parquet: text stands as it is.
@@ -46,16 +47,16 @@ def test_parquet_holds_the_same_rows_and_says_what_they_mean(rough):
 
 def test_parquet_of_no_runs_has_the_columns_all_the_same(quickstart):
     request, runs = quickstart(2)
-    table = parquet.read_table(io.BytesIO(tidy.parquet(build(request, runs), [])))
+    table = parquet.read_table(io.BytesIO(csv_and_parquet.parquet(build(request, runs), [])))
     assert table.num_rows == 0
-    assert tuple(table.column_names) == tidy.COLUMNS
+    assert tuple(table.column_names) == csv_and_parquet.COLUMNS
 
 
 def test_the_schema_is_documented_and_true(quickstart, tmp_path):
     text = (Path(write.__file__).parent / "SCHEMA.md").read_text(encoding="utf-8")
-    for field in tidy.FIELDS:
+    for field in csv_and_parquet.FIELDS:
         assert f"| `{field.name}` | {field.type} | {field.means} |" in text
-    assert text.count("\n| `") == len(tidy.FIELDS)
+    assert text.count("\n| `") == len(csv_and_parquet.FIELDS)
     request, runs = quickstart(2)
     write.write(build(request, runs), runs, tmp_path, ["json", "schema.json"])
     report, schema = (
@@ -68,7 +69,7 @@ def test_the_schema_is_documented_and_true(quickstart, tmp_path):
 
 def test_csv_shows_runs_without_a_result_and_disarms_formulas(rough):
     request, runs = rough
-    text = tidy.csv_text(tidy.rows(build(request, runs), runs))
+    text = csv_and_parquet.csv_text(csv_and_parquet.rows(build(request, runs), runs))
     frame = pd.read_csv(io.StringIO(text), keep_default_na=False)
     assert len(frame) == len(runs)
     assert set(frame[frame.metric == ""].state) == {"failed", "missing", "running"}
@@ -81,8 +82,8 @@ def test_figures_are_the_same_bytes_twice_and_leave_no_settings_behind(quickstar
     request, runs = quickstart(3)
     report = build(request, runs)
     before = dict(rcParams)
-    first = dict(drawing.files(sketch.of(report), runs, looks.METADATA))
-    assert dict(drawing.files(sketch.of(report), runs[::-1], looks.METADATA)) == first
+    first = dict(drawing_process.files(figure_data.of(report), runs, style.METADATA))
+    assert dict(drawing_process.files(figure_data.of(report), runs[::-1], style.METADATA)) == first
     assert dict(rcParams) == before
     assert {name.rpartition(".")[2] for name in first} == {"svg", "pdf", "png"}
     svg = first["curves-digits.svg"].decode()
@@ -95,22 +96,22 @@ def test_forks_draw_the_same_as_one_process(quickstart, alone, monkeypatch):
     report = build(request, runs)
     found = {}
     for few in (1, 99):
-        monkeypatch.setattr(forks, "FEW", few)
-        found[few] = dict(drawing.files(sketch.of(report), runs, ["svg"]))
+        monkeypatch.setattr(fork_pool, "FEW", few)
+        found[few] = dict(drawing_process.files(figure_data.of(report), runs, ["svg"]))
     assert found[1] == found[99]
 
 
 def test_figures_tell_entries_apart_without_colour():
     styles = {
-        (looks.LINES[i % len(looks.LINES)], looks.MARKERS[i % len(looks.MARKERS)])
+        (style.LINES[i % len(style.LINES)], style.MARKERS[i % len(style.MARKERS)])
         for i in range(24)
     }
     assert len(styles) == 24
 
 
 def test_shapes_alone_tell_sixteen_points_apart():
-    styles = [looks.look(number) for number in range(16)]
-    shapes = {(look["marker"], look["markerfacecolor"] == looks.PAPER) for look in styles}
+    styles = [style.look(number) for number in range(16)]
+    shapes = {(look["marker"], look["markerfacecolor"] == style.PAPER) for look in styles}
     assert len(shapes) == 16
 
 
@@ -129,7 +130,7 @@ def test_colours_differ_in_the_eyes_of_the_colour_blind():
             [-0.011820, 0.042940, 0.968881],
         ],
     }
-    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in looks.COLOURS]) / 255
+    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in style.COLOURS]) / 255
     for matrix in views.values():
         seen = ((rgb**2.2) @ np.array(matrix).T).clip(0, 1) ** (1 / 2.2)
         gaps = np.linalg.norm(seen[:, None] - seen[None], axis=-1)
@@ -139,7 +140,7 @@ def test_colours_differ_in_the_eyes_of_the_colour_blind():
 def test_curves_show_the_mean_and_the_span_of_the_seeds(make, canvases):
     request, runs = make.study({"a": [0.8, 0.9]})
     report = build(request, runs)
-    list(drawing.files(sketch.of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of(report), runs, kinds=["svg"]))
     axes = canvases[0].axes[0]
     expected = [85 * (1 - 0.6 * 0.6**epoch) for epoch in range(1, 9)]
     assert axes.lines[0].get_ydata() == pytest.approx(expected)
@@ -163,7 +164,7 @@ def test_the_front_leads_through_what_no_smaller_entry_beats(make, canvases):
         for run in runs
     ]
     report = build(request, runs)
-    list(drawing.files(sketch.of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of(report), runs, kinds=["svg"]))
     (front,) = [line for line in canvases[1].axes[0].lines if line.get_label() == "Pareto front"]
     assert front.get_xydata().tolist() == [[10, 80], [30, 90]]
 
@@ -171,7 +172,7 @@ def test_the_front_leads_through_what_no_smaller_entry_beats(make, canvases):
 def test_of_many_entries_the_best_are_told_apart_and_the_others_are_grey(make, canvases):
     request, runs = make.study({f"m{n:02}": [0.5 + n / 100, 0.51 + n / 100] for n in range(20)})
     report = build(request, runs)
-    list(drawing.files(sketch.of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of(report), runs, kinds=["svg"]))
     for canvas in canvases:
         shown = [text.get_text() for text in canvas.legends[0].get_texts()]
         best = [f"m{n:02}" for n in range(8, 20)]

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from lightning_bench.reports import forks
+from lightning_bench.reports.figures import fork_pool
 
 ORPHANS = """
 import os, sys, time
@@ -16,7 +16,7 @@ from lightning_bench.reports import forks
 started = forks.each(lambda n: (os.write(1, b'%d\\n' % os.getpid()), time.sleep(60)), range(4))
 next(started)
 """
-several = pytest.mark.skipif(forks.cores() < 2, reason="needs two cores of Linux")
+several = pytest.mark.skipif(fork_pool.cores() < 2, reason="needs two cores of Linux")
 
 
 @several
@@ -26,7 +26,7 @@ def test_results_come_in_order_and_from_other_processes(alone) -> None:
     def work(thing: object) -> tuple[int, int]:
         return things.index(thing), os.getpid()
 
-    places, pids = zip(*forks.each(work, things), strict=True)
+    places, pids = zip(*fork_pool.each(work, things), strict=True)
     assert places == tuple(range(9))
     assert os.getpid() not in pids
 
@@ -35,12 +35,12 @@ def test_few_things_and_those_beside_a_thread_are_done_in_place() -> None:
     def work(_: int) -> int:
         return os.getpid()
 
-    assert set(forks.each(work, range(forks.FEW - 1))) == {os.getpid()}
+    assert set(fork_pool.each(work, range(fork_pool.FEW - 1))) == {os.getpid()}
     done = threading.Event()
     beside = threading.Thread(target=done.wait)
     beside.start()
     try:
-        assert set(forks.each(work, range(9))) == {os.getpid()}
+        assert set(fork_pool.each(work, range(9))) == {os.getpid()}
     finally:
         done.set()
         beside.join()
@@ -51,7 +51,7 @@ def test_an_error_is_the_callers(alone) -> None:
     def work(number: int) -> float:
         return 1 / (number - 2)
 
-    results = forks.each(work, range(6))
+    results = fork_pool.each(work, range(6))
     assert [next(results), next(results)] == [-0.5, -1.0]
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -60,7 +60,7 @@ def test_an_error_is_the_callers(alone) -> None:
 @several
 def test_nothing_is_left_of_a_pool_that_has_given_all(alone) -> None:
     before = set(threading.enumerate())
-    assert list(forks.each(str, range(6))) == ["0", "1", "2", "3", "4", "5"]
+    assert list(fork_pool.each(str, range(6))) == ["0", "1", "2", "3", "4", "5"]
     # Its thread would close its pipe while the interpreter, which may end now, writes to it.
     assert set(threading.enumerate()) == before
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from lightning_bench.reports import drawing, growth, sketch
+from lightning_bench.reports.figures import drawing_process, figure_data
+from lightning_bench.reports.tables import depth_scaling
 from lightning_bench.reports.build import build
-from lightning_bench.reports.table import Entry
+from lightning_bench.reports.report import Entry
 
 
 def entry(label, family, known=None, /, **args):
@@ -18,7 +19,7 @@ def test_a_line_joins_one_family_at_several_depths():
         entry("b12", "bert", 12),
         entry("lenet", "lenet"),
     ]
-    assert growth.by_depth(entries) == {"gmlp": {"g18": 18, "g36": 36}}
+    assert depth_scaling.by_depth(entries) == {"gmlp": {"g18": 18, "g36": 36}}
 
 
 def test_entries_that_differ_in_more_are_other_lines():
@@ -28,13 +29,13 @@ def test_entries_that_differ_in_more_are_other_lines():
         entry("b2", "gmlp", 2, depth=2, gate="linear"),
         entry("wide", "gmlp", 4, depth=4, gate="split", width=9),
     ]
-    assert growth.by_depth(entries) == {"gmlp gate=split": {"a2": 2, "a4": 4}}
+    assert depth_scaling.by_depth(entries) == {"gmlp gate=split": {"a2": 2, "a4": 4}}
     sizes = {"a2": 30.0, "a4": 20.0, "b2": 10.0, "wide": 40.0}
-    assert growth.by_size(entries, sizes) == {"gmlp gate=split": {"a4": 20, "a2": 30, "wide": 40}}
+    assert depth_scaling.by_size(entries, sizes) == {"gmlp gate=split": {"a4": 20, "a2": 30, "wide": 40}}
 
 
 def test_two_entries_of_one_depth_are_no_line():
-    assert growth.by_depth([entry("a", "gmlp", 2), entry("b", "gmlp", 2)]) == {}
+    assert depth_scaling.by_depth([entry("a", "gmlp", 2), entry("b", "gmlp", 2)]) == {}
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_the_figure_stands_where_depths_differ(deep, canvases):
         "size-digits",
         "depth-digits",
     ]
-    list(drawing.files(sketch.of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of(report), runs, kinds=["svg"]))
     axes = canvases[2].axes[0]
     assert axes.containers[0].get_label() == "gmlp"
     assert axes.containers[0][0].get_xdata().tolist() == [2, 4, 8]

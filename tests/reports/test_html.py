@@ -9,7 +9,8 @@ import pytest
 from markupsafe import escape
 
 from lightning_bench.bench.store.record import Curve, Example, Examples
-from lightning_bench.reports import drawing, html, looks, sketch
+from lightning_bench.reports.figures import drawing_process, style, figure_data
+from lightning_bench.reports.render import html
 from lightning_bench.reports.build import build
 
 VOID = {"meta", "input", "br", "link", "img"}
@@ -51,7 +52,7 @@ def page(rough, make):
     report = build(request, runs)
     drawings = {
         name.removesuffix(".svg"): content.decode()
-        for name, content in drawing.files(sketch.of(report), runs, kinds=["svg"])
+        for name, content in drawing_process.files(figure_data.of(report), runs, kinds=["svg"])
     }
     return html.illustrate(html.render(report, runs), report, drawings)
 
@@ -75,12 +76,12 @@ def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
 def test_figures_take_the_ink_of_the_page_and_leave_its_paper(quickstart):
     request, runs = quickstart(2)
     report = build(request, runs)
-    for _, content in drawing.files(sketch.of(report), runs, kinds=["svg"]):
+    for _, content in drawing_process.files(figure_data.of(report), runs, kinds=["svg"]):
         drawn = html.inline(content.decode(), 'a "line"', "x")
-        assert looks.INK in content.decode()
-        assert looks.PAPER in content.decode()
-        assert looks.INK not in drawn
-        assert looks.PAPER not in drawn
+        assert style.INK in content.decode()
+        assert style.PAPER in content.decode()
+        assert style.INK not in drawn
+        assert style.PAPER not in drawn
         assert 'aria-label="a &#34;line&#34;"' in drawn
 
 
@@ -119,7 +120,7 @@ def test_a_study_of_500_runs_stays_under_2_mb(make):
     report = build(request, runs)
     drawings = {
         name.removesuffix(".svg"): content.decode()
-        for name, content in drawing.files(sketch.of(report), runs, kinds=["svg"])
+        for name, content in drawing_process.files(figure_data.of(report), runs, kinds=["svg"])
     }
     with_curves = html.illustrate(html.render(report, runs), report, drawings)
     assert len(with_curves.encode()) < 2_000_000

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from lightning_bench.reports import markdown
+from lightning_bench.reports.render import markdown
 from lightning_bench.reports.build import build
 
 UNSAFE = Options.CMARK_OPT_UNSAFE

@@ -17,16 +17,9 @@ from lightning_bench.bench.store.measurements import (
     WarmUp,
 )
 from lightning_bench.bench.study.study import load
-from lightning_bench.reports import (
-    attempts,
-    drawing,
-    markdown,
-    measured,
-    scaling,
-    sketch,
-    speed_figures,
-    terminal,
-)
+from lightning_bench.reports.tables import failed_attempts, speed, scaling
+from lightning_bench.reports.figures import drawing_process, figure_data, draw_speed
+from lightning_bench.reports.render import markdown, terminal
 from lightning_bench.reports.build import build
 from tests.bench.factory import PROVENANCE
 
@@ -86,7 +79,7 @@ def cells(table, label):
 
 
 def test_the_fastest_is_bold_and_ratios_are_paired():
-    table = measured.speeds(session(measurement("fast"), measurement("slow!", 0.2)))[0]
+    table = speed.speeds(session(measurement("fast"), measurement("slow!", 0.2)))[0]
     fast, slow = cells(table, "fast"), cells(table, "slow!")
     assert fast["throughput"].best
     assert not slow["throughput"].best
@@ -105,7 +98,7 @@ def test_an_unlike_setting_or_unit_has_a_table_of_its_own():
         measurement("devices", setting={"devices": 2}),
         measurement("tokens", unit="tokens", per_example=128),
     ]
-    tables = measured.speeds(session(measurement("plain"), *unlike))
+    tables = speed.speeds(session(measurement("plain"), *unlike))
     assert [[row.label for row in table.rows] for table in tables] == [
         ["plain"],
         *([m.contender.label] for m in unlike),
@@ -120,7 +113,7 @@ def test_what_failed_or_is_noisy_is_seen():
     )
     restless = WarmUp(steps=9, seconds=60, settled=False)
     noisy = measurement("noisy", spread=0.12, warm_up=restless)
-    table = measured.speeds(
+    table = speed.speeds(
         session(measurement("a"), failed, noisy, measurement("worse", spread=0.5))
     )[0]
     assert cells(table, "big")["throughput"].state == "out of memory"
@@ -135,7 +128,7 @@ def test_what_failed_or_is_noisy_is_seen():
 
 
 def test_all_renderers_take_the_tables(capsys):
-    found = measured.tables(session(measurement("a"), measurement("<b>|*", 0.2)))
+    found = speed.tables(session(measurement("a"), measurement("<b>|*", 0.2)))
     text = markdown.tables(found)
     assert "\\<b\\>\\|\\*" in text
     assert all(line.count(" | ") > 5 for line in text.splitlines() if line.startswith("| a"))
@@ -185,7 +178,7 @@ def test_exponents_stand_beside_what_is_claimed():
     sentences = scaling.findings(varied)
     assert len(sentences) == 4
     assert all("holds the claimed" in sentence for sentence in sentences)
-    files = dict(speed_figures.scalings(varied, ("svg", "png")))
+    files = dict(draw_speed.scalings(varied, ("svg", "png")))
     assert set(files) == {
         f"cost-{axis}-infer.{kind}" for axis in ("S", "image-size") for kind in ("svg", "png")
     }
@@ -194,9 +187,9 @@ def test_exponents_stand_beside_what_is_claimed():
 
 def test_the_pareto_front_holds_what_none_beats_in_both():
     points = [(1.0, 0.9), (2.0, 0.8), (3.0, 0.85), (4.0, 0.5), (0.5, 0.9)]
-    assert speed_figures.front(points) == [(4.0, 0.5), (3.0, 0.85), (1.0, 0.9)]
+    assert draw_speed.front(points) == [(4.0, 0.5), (3.0, 0.85), (1.0, 0.9)]
     losses = [(1.0, 0.1), (2.0, 0.2), (3.0, 0.15)]
-    assert speed_figures.front(losses, sign=-1) == [(3.0, 0.15), (1.0, 0.1)]
+    assert draw_speed.front(losses, sign=-1) == [(3.0, 0.15), (1.0, 0.1)]
 
 
 PAGE = """\
@@ -242,7 +235,7 @@ def test_a_study_shows_speeds_and_accuracy_against_throughput(make):
     assert {"counts", "speed"} <= {table.id for table in report.tables}
     figure = next(figure for figure in report.figures if figure.kind == "throughput")
     assert figure.speeds["mlp"][1] == pytest.approx(40, rel=0.02)
-    drawn = dict(drawing.files(sketch.of(report), runs, ["svg"]))[f"{figure.name}.svg"].decode()
+    drawn = dict(drawing_process.files(figure_data.of(report), runs, ["svg"]))[f"{figure.name}.svg"].decode()
     assert "Pareto front" in drawn
     assert "images/s/core" in drawn
 
@@ -257,7 +250,7 @@ def test_of_many_entries_the_best_are_told_apart_beside_their_speeds_too(make, c
         }
     )
     report = build(request, runs)
-    list(drawing.files(sketch.of(report), runs, ["svg"]))
+    list(drawing_process.files(figure_data.of(report), runs, ["svg"]))
     kinds = [figure.kind for figure in report.figures]
     canvas = canvases[kinds.index("throughput")]
     shown = [text.get_text() for text in canvas.legends[0].get_texts()]
@@ -269,9 +262,9 @@ def test_core_days_are_of_all_attempts_and_trials(make):
     record = run.record
     threads = record.provenance.model_copy(update={"threads": 4})
     run = run.model_copy(update={"record": record.model_copy(update={"provenance": threads})})
-    alone = attempts.core_days([run])
+    alone = failed_attempts.core_days([run])
     assert alone == pytest.approx(4 * record.cost.device_h / 24)
     earlier = {"number": 1, "end": "failed", "cause": "c", "log": "l", "device_h": 6.0}
     again = run.model_validate(run.model_dump() | {"earlier": [earlier]})
-    assert attempts.core_days([again]) == pytest.approx(alone + 1)
-    assert attempts.core_days([run], trials_device_h=12) == pytest.approx(alone + 2)
+    assert failed_attempts.core_days([again]) == pytest.approx(alone + 1)
+    assert failed_attempts.core_days([run], trials_device_h=12) == pytest.approx(alone + 2)

@@ -3,15 +3,16 @@
 import pytest
 import yaml
 
-from lightning_bench.reports import html, latex, markdown, printed, tidy
+from lightning_bench.reports.render import html, latex, markdown, csv_and_parquet
+from lightning_bench.reports.tables import printed_tables
 from lightning_bench.reports.build import build
-from lightning_bench.reports.table import Entry, Published
+from lightning_bench.reports.report import Entry, Published
 
 
-@pytest.mark.parametrize("name", printed.names())
+@pytest.mark.parametrize("name", printed_tables.names())
 def test_every_page_is_read_whole(name):
-    page = yaml.safe_load((printed.FOLDER / f"{name}.yaml").read_text())
-    table = printed.load(name)
+    page = yaml.safe_load((printed_tables.FOLDER / f"{name}.yaml").read_text())
+    table = printed_tables.load(name)
     groups = page.get("groups", {"": page.get("rows")})
     lines = [
         (group, *line)
@@ -33,9 +34,9 @@ def test_every_page_is_read_whole(name):
 
 def test_a_row_of_the_wrong_length_is_refused(tmp_path, monkeypatch):
     (tmp_path / "x.yaml").write_text("source: s\ntitle: t\ncolumns: [a, b]\nrows:\n  r: [1]\n")
-    monkeypatch.setattr(printed, "FOLDER", tmp_path)
+    monkeypatch.setattr(printed_tables, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match="1 values for 2 columns"):
-        printed.load("x")
+        printed_tables.load("x")
 
 
 @pytest.mark.parametrize(
@@ -48,12 +49,12 @@ def test_a_row_of_the_wrong_length_is_refused(tmp_path, monkeypatch):
     ],
 )
 def test_printed_values(text, value, spread):
-    found = printed.read(text)
+    found = printed_tables.read(text)
     assert (found.text, found.value, found.spread) == (text, value, spread)
 
 
 def test_rows_carry_source_and_remarks():
-    rows = printed.rows(
+    rows = printed_tables.rows(
         "vision-from-scratch", {"cifar10_top1": "cifar10/accuracy", "params_m": "parameters"}
     )
     by_label = {row.label: row for row in rows}
@@ -65,17 +66,17 @@ def test_rows_carry_source_and_remarks():
     assert not by_label["our gMLP"].remarks
     assert "EfficientNet-B7" not in by_label  # prints ImageNet alone
     with pytest.raises(ValueError, match="no printed column 'cifar11'"):
-        printed.rows("vision-from-scratch", {"cifar11": "cifar10/accuracy"})
+        printed_tables.rows("vision-from-scratch", {"cifar11": "cifar10/accuracy"})
 
 
 def test_rows_of_one_label_are_told_apart():
-    labels = [row.label for row in printed.load("masked-lm-depth").rows]
+    labels = [row.label for row in printed_tables.load("masked-lm-depth").rows]
     assert labels[:3] == ["BERT, 6 layers", "gMLP, 18 layers", "BERT, 12 layers"]
-    assert "ViT-B/16, from scratch" in [row.label for row in printed.load("mixer-finetuning").rows]
+    assert "ViT-B/16, from scratch" in [row.label for row in printed_tables.load("mixer-finetuning").rows]
 
 
 def test_a_table_of_facts_keeps_rows_of_counts_alone():
-    rows = printed.rows("mixer-specifications", {"params_m": "parameters"})
+    rows = printed_tables.rows("mixer-specifications", {"params_m": "parameters"})
     assert [row.label for row in rows][:2] == ["S/32", "S/16"]
     assert rows[5].remarks["parameters"].startswith("Exact counts")
 
@@ -101,7 +102,7 @@ def beside(make):
             )
             for label, theirs in labels.items()
         ],
-        published=printed.rows("vision-from-scratch", columns | {"params_m": "parameters"}),
+        published=printed_tables.rows("vision-from-scratch", columns | {"params_m": "parameters"}),
     )
     return request, runs
 
@@ -152,7 +153,7 @@ def test_the_audit_holds_printed_counts_against_our_modules(beside):
 
 
 def test_without_a_doubt_there_is_no_audit(make):
-    row = Published(label="x", cite="c", cells={"parameters": printed.read("61.7", 1e3)})
+    row = Published(label="x", cite="c", cells={"parameters": printed_tables.read("61.7", 1e3)})
     request, runs = make.study({"a": [0.9]})
     entries = [Entry(label="a", model="m", published="x")]
     request = request.model_copy(update={"entries": entries, "published": [row]})
@@ -168,4 +169,4 @@ def test_pages_mark_what_is_published_and_print_it_as_it_was(beside):
     assert "our Mixer (published, FCN, Table 5) & 82.3 & 79.4" in latex.render(report, runs)
     page = html.render(report, runs)
     assert '<tr class="published"><th scope="row">our Mixer <small>published, FCN, Table 5' in page
-    assert "our Mixer" not in tidy.csv_text(tidy.rows(report, runs))
+    assert "our Mixer" not in csv_and_parquet.csv_text(csv_and_parquet.rows(report, runs))

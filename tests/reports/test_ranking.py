@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from lightning_bench.reports import samples
+from lightning_bench.reports.statistics import samples
 from lightning_bench.reports.build import build
-from lightning_bench.reports.ranking import rank
+from lightning_bench.reports.statistics.ranking import rank
 
 
 def ranked(request, runs):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from lightning_bench.reports.ranks import midranks, signed_ranks
+from lightning_bench.reports.statistics.signed_ranks import midranks, signed_ranks
 
 
 @settings(max_examples=50)

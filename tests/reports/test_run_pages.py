@@ -3,8 +3,8 @@
 import json
 
 from lightning_bench.bench.store.record import Epoch, Failure
-from lightning_bench.reports import run_pages
-from lightning_bench.reports.table import Attempt
+from lightning_bench.reports.render import run_pages
+from lightning_bench.reports.report import Attempt
 
 
 def own(page, data):

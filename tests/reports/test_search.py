@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter
 from lightning_bench.bench.store.trial import Ledger, Trial
-from lightning_bench.reports import compare, effort, search
+from lightning_bench.reports.text import comparison
+from lightning_bench.reports.statistics import tuning_effort
+from lightning_bench.reports.tables import tuning as tuning_module
 from lightning_bench.reports.build import build
-from lightning_bench.reports.write import write
+from lightning_bench.reports.render.write import write
 
 SPACE = {
     "lr": Parameter.model_validate({"float": [1e-4, 1e-1], "log": True}),
@@ -72,7 +74,7 @@ values = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=7)
 @given(values, st.booleans())
 def test_the_expected_best_is_the_mean_over_all_subsets(found: list[float], higher: bool) -> None:
     best = max if higher else min
-    for drawn, expected in enumerate(effort.expected_best(found, higher_is_better=higher), 1):
+    for drawn, expected in enumerate(tuning_effort.expected_best(found, higher_is_better=higher), 1):
         subsets = [best(subset) for subset in itertools.combinations(found, drawn)]
         assert expected == pytest.approx(math.fsum(subsets) / len(subsets), abs=1e-12)
 
@@ -83,7 +85,7 @@ def test_the_expected_best_is_without_bias_where_the_plug_in_form_is_not() -> No
 
     generator = random.Random(0)
     draws = [[generator.random() for _ in range(3)] for _ in range(20_000)]
-    unbiased = [effort.expected_best(draw, higher_is_better=True)[1] for draw in draws]
+    unbiased = [tuning_effort.expected_best(draw, higher_is_better=True)[1] for draw in draws]
     plugged_in = [sum(max(a, b) for a in draw for b in draw) / 9 for draw in draws]
     assert math.fsum(unbiased) / len(draws) == pytest.approx(2 / 3, abs=0.005)
     assert math.fsum(plugged_in) / len(draws) < 0.63
@@ -91,11 +93,11 @@ def test_the_expected_best_is_without_bias_where_the_plug_in_form_is_not() -> No
 
 def test_a_failed_draw_counts_as_the_worst_and_the_recipe_is_no_draw() -> None:
     found = ledger(values=(0.9, 0.5, None, 0.7))
-    assert effort.drawn_values(found) == [0.5, 0.5, 0.7]
-    assert effort.best_so_far(found) == [0.9, 0.9, 0.9, 0.9]
+    assert tuning_effort.drawn_values(found) == [0.5, 0.5, 0.7]
+    assert tuning_effort.best_so_far(found) == [0.9, 0.9, 0.9, 0.9]
     lower = ledger(values=(0.9, 0.5, None, 0.7), higher_is_better=False)
-    assert effort.drawn_values(lower) == [0.5, 0.7, 0.7]
-    assert effort.best_so_far(lower) == [0.9, 0.5, 0.5, 0.5]
+    assert tuning_effort.drawn_values(lower) == [0.5, 0.7, 0.7]
+    assert tuning_effort.best_so_far(lower) == [0.9, 0.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_equal_budgets_leave_the_claims_as_they_are(make) -> None:
     assert next(t for t in report.tables if t.id == "ledger").caption.endswith("the same budget.")
     tuning = next(fact.text for fact in report.facts if fact.label == "Tuning")
     assert tuning.startswith("3 trials for every entry on every data set")
-    assert "Both were tuned on one budget" in " ".join(compare.compare(report, "A", "B"))
+    assert "Both were tuned on one budget" in " ".join(comparison.compare(report, "A", "B"))
 
 
 def test_unequal_budgets_allow_no_claim_at_all(make) -> None:
@@ -131,7 +133,7 @@ def test_unequal_budgets_allow_no_claim_at_all(make) -> None:
     assert "tuning budgets were not equal; B had 2 trials (its 1 device-hours were spent)" in said
     assert {pair.verdict for pair in report.comparisons} == {"undecided"}
     assert not any(cell.best for row in report.tables[0].rows for cell in row.cells)
-    assert "is better than" not in " ".join(compare.compare(report, "A", "B"))
+    assert "is better than" not in " ".join(comparison.compare(report, "A", "B"))
     del runs
 
 
@@ -176,11 +178,11 @@ def test_the_setting_that_matters_is_found() -> None:
     def score(number: int) -> float:
         return trial(number, 0.0).params["args.depth"] / 10  # type: ignore[operator]
 
-    shares = effort.importances(ledger(values=[score(i) for i in range(40)]))
+    shares = tuning_effort.importances(ledger(values=[score(i) for i in range(40)]))
     assert set(shares) == set(SPACE)
     assert math.fsum(shares.values()) == pytest.approx(1)
     assert shares["args.depth"] > 0.6
-    assert effort.importances(ledger()) == {}
+    assert tuning_effort.importances(ledger()) == {}
 
 
 def test_the_front_holds_what_none_beats_in_both(make) -> None:
@@ -203,7 +205,7 @@ def test_the_front_holds_what_none_beats_in_both(make) -> None:
 def test_the_cost_s_axis_has_a_few_plain_numbers(make) -> None:
     from matplotlib.figure import Figure
 
-    from lightning_bench.reports import search_figures
+    from lightning_bench.reports.figures import draw_tuning
 
     trials = [trial(i, 0.5 + i / 100, cost=1_300.0 + 1_700 * i) for i in range(12)]
     budget = {"cost": "parameters", "trials": 12}
@@ -211,7 +213,7 @@ def test_the_cost_s_axis_has_a_few_plain_numbers(make) -> None:
     (wanted,) = [figure for figure in report.figures if figure.kind == "front"]
     drawn = Figure()
     axes = drawn.subplots()
-    search_figures.draw(axes, wanted, report, report.tables[0].columns[0])
+    draw_tuning.draw(axes, wanted, report, report.tables[0].columns[0])
     drawn.canvas.draw()
     assert not any(label.get_text() for label in axes.get_xticklabels(minor=True))
     low, high = axes.get_xlim()
@@ -244,7 +246,7 @@ def test_every_format_shows_it(make, tmp_path: Path) -> None:
 def test_no_search_leaves_a_report_as_it_was(make) -> None:
     request, runs = make.study(make.scores({"A": 0.8, "B": 0.7}, 6))
     report = build(request, runs)
-    assert search.tables(request) == []
+    assert tuning_module.tables(request) == []
     assert {table.id for table in report.tables} == {"results", "cost"}
     assert report.searches == []
 

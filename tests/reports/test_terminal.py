@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from lightning_bench.reports.build import build
-from lightning_bench.reports.terminal import render
+from lightning_bench.reports.render.terminal import render
 
 
 def printed(report, width, **options):

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from lightning_bench.bench.store.measurements import Block, Contender, Measurement, Setting
-from lightning_bench.reports import timing
+from lightning_bench.reports.statistics import timing
 
 
 def taken(times, label="a", batch_size=2, **changes) -> Measurement:

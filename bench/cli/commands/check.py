@@ -73,7 +73,7 @@ def _printed(study: "Study") -> "list[Printed]":
     from lightning_bench.bench.plan.rules import Printed
     from lightning_bench.bench.cli import build_report
     from lightning_bench.data import catalogue as data_catalogue
-    from lightning_bench.reports.table import PERCENT
+    from lightning_bench.reports.report import PERCENT
 
     rows = build_report.published(study)
     found = []

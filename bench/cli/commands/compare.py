@@ -17,8 +17,8 @@ from lightning_bench.bench.cli.options import (
 from lightning_bench.bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from lightning_bench.reports.difference import Change
-    from lightning_bench.reports.table import Report
+    from lightning_bench.reports.text.report_diff import Change
+    from lightning_bench.reports.report import Report
 
 ReportPath = Annotated[Path, typer.Argument(help="A report.json, or the folder that holds it.")]
 
@@ -39,7 +39,7 @@ def compare_command(
     if a == b:
         raise UserError(f"{a!r} can't be compared with itself")
     from lightning_bench.bench.cli import build_report
-    from lightning_bench.reports.compare import compare
+    from lightning_bench.reports.text.comparison import compare
 
     plan = make_plan(study, opened)
     target = build_report.folder(study, opened, settings or [])
@@ -55,7 +55,7 @@ def compare_command(
 
 def diff_command(before: ReportPath, after: ReportPath) -> None:
     """Show what changed between two reports, and why: code, data, packages, hardware."""
-    from lightning_bench.reports.difference import difference
+    from lightning_bench.reports.text.report_diff import difference
 
     found = difference(_read(before), _read(after))
     if not found.results and not found.causes:
@@ -74,7 +74,7 @@ def _arrow(change: "Change") -> str:
 def _read(path: Path) -> "Report":
     from pydantic import ValidationError
 
-    from lightning_bench.reports.table import Report
+    from lightning_bench.reports.report import Report
 
     file = path / "report.json" if path.is_dir() else path
     try:

@@ -18,7 +18,7 @@ from lightning_bench.bench.spec import Precision
 
 if TYPE_CHECKING:
     from lightning_bench.bench.store.measurements import Contender, Session, Setting
-    from lightning_bench.reports.table import Table
+    from lightning_bench.reports.report import Table
 
 Format = Literal["table", "json", "markdown"]
 INTERRUPTED = 130
@@ -191,7 +191,7 @@ def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[T
     from lightning_bench.bench.measure import model_counts
     from lightning_bench.models import catalogue as model_catalogue
     from lightning_bench.models.errors import ModelError
-    from lightning_bench.reports import measured, scaling
+    from lightning_bench.reports.tables import speed, scaling
 
     if vary and not names:
         raise UserError("--vary: name the models that it is an argument of")
@@ -200,21 +200,21 @@ def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[T
         found = [(c, model_counts.count(c.model, c.args)) for c in contenders]
     except (ModelError, NotImplementedError) as error:
         raise UserError(f"{error}") from None
-    table = measured.count_table({contender.label: counts for contender, counts in found})
+    table = speed_module.count_table({contender.label: counts for contender, counts in found})
     growth = scaling.of_sizes(vary.partition("=")[0], found) if vary else None
     return [table, *([growth] if growth else [])]
 
 
 def _tables(session: "Session") -> "list[Table]":
-    from lightning_bench.reports import measured, scaling
+    from lightning_bench.reports.tables import speed as speed_module, scaling
 
     growth = scaling.table(session)
-    return [*measured.tables(session), *([growth] if growth else [])]
+    return [*speed_module.tables(session), *([growth] if growth else [])]
 
 
 def _print(output: Format, session: "Session | None", tables: "list[Table]") -> None:
     """The tables for a reader, or all numbers for a program."""
-    from lightning_bench.reports import scaling
+    from lightning_bench.reports.tables import scaling
 
     said = scaling.findings(session) if session else []
     if output == "json":
@@ -223,14 +223,14 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
             rows.append({"session": session.model_dump(mode="json")})
         echo_json(rows)
     elif output == "markdown":
-        from lightning_bench.reports import markdown
+        from lightning_bench.reports.render import markdown
 
         typer.echo(markdown.tables(tables))
         for line in said:
             typer.echo(f"- {markdown.escape(line)}")
     else:
         from lightning_bench.bench.cli.console import Console
-        from lightning_bench.reports import terminal
+        from lightning_bench.reports.render import terminal
 
         console = Console(highlight=False)
         if session:
@@ -242,11 +242,11 @@ def _draw(console: Any, root: Path, session: "Session") -> None:
     """Write the figures of what was varied, and say where everything is."""
     if session.varied:
         from lightning_bench.bench.store.store import write_atomically
-        from lightning_bench.reports import speed_figures
+        from lightning_bench.reports.figures import draw_speed
 
         folder = root / "reports" / f"measure-{session.id}"
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in speed_figures.scalings(session, ("svg", "png")):
+        for name, content in draw_speed.scalings(session, ("svg", "png")):
             write_atomically(folder / name, content)
         console.print(f"\nfigures: {folder} (.svg .png)", soft_wrap=True)
     console.print(f"\nsamples: {root}/measurements/{session.id}.json", soft_wrap=True)

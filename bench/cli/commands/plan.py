@@ -43,7 +43,7 @@ def plan_command(
     from rich.table import Table
 
     from lightning_bench.bench.cli.console import Console
-    from lightning_bench.reports.text import spans
+    from lightning_bench.reports.text.numbers import spans
 
     table = Table(box=None, pad_edge=False)
     for column in ("entry", "data", "seeds", "state"):

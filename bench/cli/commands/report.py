@@ -48,8 +48,9 @@ def report_command(
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.errors import UserError, nearest
     from lightning_bench.bench.execute.processes import leave
-    from lightning_bench.reports import drawing, terminal
-    from lightning_bench.reports.write import Format, kinds_of_figures
+    from lightning_bench.reports.figures import drawing_process
+    from lightning_bench.reports.render import terminal
+    from lightning_bench.reports.render.write import Format, kinds_of_figures
 
     chosen = []
     for word in formats.split(","):
@@ -61,7 +62,7 @@ def report_command(
     changes = [*(settings or []), *([f"--against {against}"] if against else [])]
     target = build_report.folder(study, opened, changes)
     console = Console(highlight=False)
-    with drawing.open_studio(kinds_of_figures(files)) as studio:  # before there is much to fork
+    with drawing_process.open_studio(kinds_of_figures(files)) as studio:  # before there is much to fork
         plan = make_plan(study, opened)
         if plan.runs and all(planned.attempt is None for planned in plan.runs):
             raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")

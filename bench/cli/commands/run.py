@@ -324,8 +324,8 @@ def _show_report(
 ) -> Path:
     """Print the report of a plan, making its files where they are not current."""
     from lightning_bench.bench.cli import build_report
-    from lightning_bench.reports import terminal
-    from lightning_bench.reports.write import FORMATS, TRACKED
+    from lightning_bench.reports.render import terminal
+    from lightning_bench.reports.render.write import FORMATS, TRACKED
 
     target = build_report.folder(plan.study, store, settings)
     build_report.make(

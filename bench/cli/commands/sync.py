@@ -38,7 +38,7 @@ def sync_command(
     from lightning_bench.bench.cli import build_report
     from lightning_bench.bench.tracking.events import Reported, Tracker, replay
     from lightning_bench.bench.tracking.mirror import make
-    from lightning_bench.reports.write import TRACKED
+    from lightning_bench.reports.render.write import TRACKED
 
     if to == "wandb":
         from lightning_bench.bench.tracking import weights_and_biases

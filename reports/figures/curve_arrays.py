@@ -1,0 +1,77 @@
+"""What a figure shows of the runs themselves, as arrays: their curves, or their scores."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lightning_bench.bench.store.record import Curve
+from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.statistics.inference import Floats
+from lightning_bench.reports.report import Column, Figure, Run
+from lightning_bench.reports.text.numbers import thinned
+
+CURVE_POINTS = 100  # of a line; more would only make the files large
+
+
+@dataclass(frozen=True)
+class Series:
+    """By entry, in the column's printed unit; so small that it can be sent to who draws."""
+
+    #: Epochs that all of an entry's runs have, and the validation metric there, a row a run.
+    curves: dict[str, tuple[list[int], Floats]] = field(default_factory=dict)
+    #: The test metric of each run, on whatever data set.
+    scores: dict[str, Floats] = field(default_factory=dict)
+
+
+def of(sketch: Sketch, runs: Sequence[Run], figure: Figure) -> Series:
+    """What a figure needs."""
+    column = column_of(sketch, figure)
+    if figure.kind == "curves":
+        return Series(curves=_curves(runs, column))
+    if figure.kind == "profile":
+        return Series(scores=_scores(runs, column))
+    return Series()
+
+
+def column_of(sketch: Sketch, figure: Figure) -> Column:
+    """The column of the main table that a figure is about."""
+    table = sketch.tables[0]
+    primary = {column.dataset: column for column in reversed(table.columns)}
+    return primary[figure.dataset] if figure.dataset else table.columns[0]
+
+
+def _curves(runs: Sequence[Run], column: Column) -> dict[str, tuple[list[int], Floats]]:
+    found: dict[str, list[Curve]] = defaultdict(list)
+    here = [run for run in runs if run.dataset == column.dataset and run.state == "done"]
+    for run in sorted(here, key=lambda run: (run.seed, run.key)):
+        if run.record and run.record.curve.metrics.get(column.metric or ""):
+            found[run.entry].append(run.record.curve)
+    by_epoch = {entry: _by_epoch(curves, column.metric or "") for entry, curves in found.items()}
+    return {entry: (epochs, column.scale * values) for entry, (epochs, values) in by_epoch.items()}
+
+
+def _by_epoch(curves: Sequence[Curve], metric: str) -> tuple[list[int], Floats]:
+    """Epochs that all of these curves have, thinned, and the values of each one there."""
+    epochs, columns = curves[0].epoch, [curve.metrics[metric] for curve in curves]
+    if any(curve.epoch != epochs for curve in curves) or any(None in values for values in columns):
+        known = [
+            {e: value for e, value in zip(curve.epoch, values, strict=True) if value is not None}
+            for curve, values in zip(curves, columns, strict=True)
+        ]
+        epochs = sorted(set.intersection(*map(set, known)))
+        columns = [[curve[epoch] for epoch in epochs] for curve in known]
+    kept = thinned(range(len(epochs)), CURVE_POINTS)
+    return [epochs[place] for place in kept], np.array(columns, dtype=np.float64)[:, kept]
+
+
+def _scores(runs: Sequence[Run], column: Column) -> dict[str, Floats]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        if run.state == "done" and run.record:
+            value = run.record.metrics.get(column.metric or "", math.nan)
+            if math.isfinite(value):
+                found[run.entry].append(value * column.scale)
+    return {entry: np.sort(values) for entry, values in found.items()}

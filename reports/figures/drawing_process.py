@@ -1,0 +1,106 @@
+"""Drawing: a report's figures as files, by as many processes as there are cores.
+
+What takes matplotlib long is to be imported and to find its fonts. A studio is a process that does
+so while the caller still reads records; it is told what to draw once that is known.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Self
+
+from lightning_bench.bench.execute.processes import how_it_ended
+from lightning_bench.reports.figures import fork_pool, curve_arrays
+from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.report import Figure, Run
+
+#: A figure's files: name and content.
+Files = list[tuple[str, bytes]]
+#: All that drawing it takes.
+Task = tuple[Sketch, Figure, curve_arrays.Series]
+
+
+class Studio:
+    """A process that gets ready to draw, and then draws once; gone when its context is left."""
+
+    def __init__(self, kinds: Collection[str]) -> None:
+        """Begin to get ready for files of these kinds."""
+        context = get_context("fork")
+        self._line, line = context.Pipe()
+        self._process = context.Process(target=_keep, args=(line, self._line, kinds))
+        self._process.start()
+        line.close()
+
+    def __enter__(self) -> Self:
+        """It works already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, wherever it is."""
+        self._line.close()
+        self._process.kill()
+        self._process.join()
+
+    def draw(self, tasks: Sequence[Task]) -> Iterator[tuple[str, bytes]]:
+        """The files of all figures; drawing goes on at once, whenever they are asked for."""
+        with self._working():
+            self._line.send(tasks)
+        return self._drawn(len(tasks))
+
+    def _drawn(self, figures: int) -> Iterator[tuple[str, bytes]]:
+        for _ in range(figures):
+            with self._working():
+                found: Files = self._line.recv()
+            yield from found
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Say so where its process is gone."""
+        try:
+            yield
+        except (EOFError, ConnectionError):
+            self._process.join()
+            ended = how_it_ended(self._process.exitcode or 0)
+            raise ChildProcessError(f"the process that draws figures {ended}") from None
+
+
+def open_studio(kinds: Collection[str]) -> AbstractContextManager[Studio | None]:
+    """A studio, where one is of use: with a core of its own, and where a fork is safe."""
+    useful = kinds and fork_pool.cores() > 1 and threading.active_count() == 1
+    return Studio(kinds) if useful else nullcontext()
+
+
+def files(
+    sketch: Sketch, runs: Sequence[Run], kinds: Collection[str], studio: Studio | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each figure's files; other processes may begin to draw at once."""
+    tasks = [(sketch, figure, curve_arrays.of(sketch, runs, figure)) for figure in sketch.figures]
+    if studio:
+        return studio.draw(tasks)
+    return (file for found in fork_pool.each(partial(_draw, kinds), tasks) for file in found)
+
+
+def _draw(kinds: Collection[str], task: Task) -> Files:
+    from lightning_bench.reports.figures import draw as draw_module
+
+    sketch, figure, found = task
+    drawn = draw_module.draw(sketch, figure, found, kinds)
+    return [(f"{figure.name}.{kind}", content) for kind, content in drawn.items()]
+
+
+def _keep(line: Connection, other_end: Connection, kinds: Collection[str]) -> None:
+    """Run a studio, until its caller has all files or is gone."""
+    os.nice(5)  # what the caller does meanwhile takes longer
+    other_end.close()  # or nobody would notice that the caller is gone
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to answer
+    from lightning_bench.reports.figures import draw as draw_module
+
+    draw_module.get_ready(kinds)
+    with suppress(EOFError, ConnectionError):  # of a caller that has nothing to draw, or is gone
+        for found in fork_pool.each(partial(_draw, kinds), line.recv()):
+            line.send(found)

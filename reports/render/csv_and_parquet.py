@@ -1,0 +1,148 @@
+"""The runs as tidy data, CSV or Parquet: one row for each run and metric.
+
+A run without a result has one row with an empty metric. Both files hold the columns of FIELDS;
+Parquet carries their descriptions with it. In CSV numbers are printed with all their digits, and
+text that a spreadsheet would take for a formula gets an apostrophe in front.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lightning_bench.reports.tables import failed_attempts
+from lightning_bench.reports.report import Report, Run
+
+Value = str | int | float | None
+Row = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column: what it is called, holds and means."""
+
+    name: str
+    type: Literal["text", "integer", "number"]
+    means: str
+
+
+FIELDS = (
+    Field("study", "text", "name of the study"),
+    Field("scale", "text", "its scale: smoke, small or full"),
+    Field("dataset", "text", "data set, as the tables call it"),
+    Field("group", "text", "group of rows that the entry stands in"),
+    Field("entry", "text", "label of the entry"),
+    Field("model", "text", "name of the model variant; empty where no record is"),
+    Field("seed", "integer", "seed of the run; runs of one seed are paired"),
+    Field("key", "text", "name of the run in the store"),
+    Field("state", "text", "done, missing, stale, failed, running or pruned"),
+    Field("reason", "text", "why it is in that state"),
+    Field("attempt", "integer", "number of the attempt that the row is about"),
+    Field("metric", "text", "name of a test metric; empty where there is no result"),
+    Field("value", "number", "its value in its own unit: accuracies are shares of one"),
+    Field("parameters", "integer", "parameters of the model, counted from the module"),
+    Field("train_s", "number", "wall time of training with validation, in seconds"),
+    Field("device_h", "number", "device-hours of this attempt, from its start to its end"),
+    Field("train_examples_per_s", "number", "training examples a second, validation left out"),
+    Field("peak_memory_bytes", "integer", "highest memory use of the run"),
+    Field("revision", "text", "git revision that it was made with"),
+    Field("folder", "text", "folder of the attempt, relative to the store"),
+    Field("attempts", "integer", "attempts at the run so far, this one too"),
+    Field("all_device_h", "number", "device-hours of all attempts, as far as they are known"),
+)
+COLUMNS = tuple(field.name for field in FIELDS)
+KEY = ("dataset", "entry", "seed", "key", "metric")
+
+
+def csv_text(rows: Iterable[Row]) -> str:
+    """The rows as CSV."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        values = [row.get(column) for column in COLUMNS]
+        writer.writerow([_disarmed(v) if isinstance(v, str) else v for v in values])
+    return file.getvalue()
+
+
+def parquet(report: Report, rows: Iterable[Row]) -> bytes:
+    """The rows as a Parquet file whose schema says what each column means."""
+    import pyarrow
+    from pyarrow.json import ParseOptions, read_json
+    from pyarrow.parquet import write_table
+
+    types: dict[str, Any] = {
+        "text": pyarrow.string(),
+        "integer": pyarrow.int64(),
+        "number": pyarrow.float64(),
+    }
+    schema = pyarrow.schema(
+        [
+            pyarrow.field(field.name, types[field.type], metadata={"description": field.means})
+            for field in FIELDS
+        ],
+        metadata={"title": report.title, "report": report.inputs},
+    )
+    # By way of JSON, since arrays that are made from lists import pandas, which takes longer.
+    lines = "\n".join(map(json.dumps, rows)).encode()
+    table = schema.empty_table()
+    if lines:
+        table = read_json(io.BytesIO(lines), parse_options=ParseOptions(explicit_schema=schema))
+    file = io.BytesIO()
+    write_table(table.select(COLUMNS).cast(schema), file, compression="zstd")
+    return file.getvalue()
+
+
+def rows(report: Report, runs: Iterable[Run]) -> list[Row]:
+    """Values by column, sorted by data set, entry and seed; what is not known is left out."""
+    order = {
+        row.label: place
+        for place, row in enumerate(report.tables[0].rows)
+        if row.source == "measured"
+    }
+    runs = sorted(runs, key=lambda run: (run.dataset, order[run.entry], run.seed, run.key))
+    return [row for run in runs for row in _rows(report, run)]
+
+
+def _rows(report: Report, run: Run) -> Iterator[Row]:
+    spent = failed_attempts.spent(run)
+    row: Row = {
+        "study": report.study,
+        "scale": report.scale,
+        "dataset": run.dataset,
+        "group": run.group,
+        "entry": run.entry,
+        "seed": run.seed,
+        "key": run.key,
+        "state": run.state,
+        "reason": run.reason,
+        "folder": run.folder or "",
+        "attempts": len(spent),
+        "all_device_h": failed_attempts.total([run])[0],
+    }
+    metrics: dict[str, float] = {}
+    if record := run.record:
+        metrics = record.metrics
+        row |= {
+            "model": record.spec.model.name,
+            "attempt": record.attempt,
+            "revision": record.provenance.git_revision,
+        }
+        if cost := record.cost:
+            row |= {
+                "parameters": cost.parameters,
+                "train_s": cost.train_s,
+                "device_h": cost.device_h,
+                "train_examples_per_s": cost.train_examples_per_s,
+                "peak_memory_bytes": cost.peak_memory_bytes,
+            }
+    if not metrics:
+        yield row
+    for metric, value in sorted(metrics.items()):
+        yield row | {"metric": metric, "value": value}
+
+
+def _disarmed(text: str) -> str:
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

@@ -1,0 +1,78 @@
+"""The runs sorted into samples: for each entry and data set, the values by seed."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lightning_bench.bench.store.record import Record
+from lightning_bench.reports.report import Entry, Request, Run
+
+
+@dataclass
+class Sample:
+    """All runs of one entry on one data set, and the records of those that are done."""
+
+    runs: list[Run] = field(default_factory=list)
+    done: dict[int, Record] = field(default_factory=dict)
+    _values: dict[str, dict[int, float]] = field(default_factory=dict, init=False, repr=False)
+
+    def values(self, metric: str) -> Mapping[int, float]:
+        """The metric by seed, where a finished run has a finite one; all runs are known by then."""
+        if metric not in self._values:
+            every = {seed: record.metrics.get(metric) for seed, record in self.done.items()}
+            self._values[metric] = {
+                seed: value
+                for seed, value in every.items()
+                if value is not None and math.isfinite(value)
+            }
+        return self._values[metric]
+
+    def state(self, metric: str) -> str:
+        """What to print where no value can be: the worst that happened to its runs."""
+        if not self.runs:
+            return ""  # a dash: nothing was planned here
+        failures = [
+            run.record.failure.kind if run.record and run.record.failure else "failed"
+            for run in self.runs
+            if run.state == "failed"
+        ]
+        if failures:
+            return {"divergence": "diverged"}.get(failures[0], failures[0])
+        states = {run.state for run in self.runs}
+        if states == {"done"}:
+            return f"no {metric}"
+        order = ("running", "stale", "missing", "pruned", "done")
+        return next(state for state in order if state in states)
+
+    def failed(self, metric: str) -> bool:
+        """Whether a run failed, or ended without a finite value."""
+        return any(run.state == "failed" for run in self.runs) or len(self.values(metric)) < len(
+            self.done
+        )
+
+
+Samples = Mapping[tuple[str, str], Sample]
+
+
+def collect(request: Request, runs: Iterable[Run]) -> Samples:
+    """Runs by (entry, data set), each sample's runs in the order of their seeds.
+
+    A run of an entry or a data set that the request doesn't name is a KeyError.
+    """
+    samples = {
+        (entry.label, dataset): Sample() for dataset in request.metrics for entry in request.entries
+    }
+    for run in sorted(runs, key=lambda run: (run.seed, run.key)):
+        sample = samples[run.entry, run.dataset]
+        sample.runs.append(run)
+        # A trial, pruned or not, is no result: it never saw the test split.
+        record = run.record
+        if run.state == "done" and record and record.status == "done" and record.spec.tested:
+            sample.done[run.seed] = record
+    return samples
+
+
+def rows(request: Request) -> list[Entry]:
+    """The entries in the page's order, those of one group together."""
+    groups = list(dict.fromkeys(entry.group for entry in request.entries))
+    return sorted(request.entries, key=lambda entry: groups.index(entry.group))

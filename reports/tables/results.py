@@ -1,0 +1,245 @@
+"""The main table: nothing in it varies when the same runs give the same metrics."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from lightning_bench.reports.tables import published as published_module, tuning
+from lightning_bench.reports.statistics import samples, inference
+from lightning_bench.reports.tables.footnotes import Notes
+from lightning_bench.reports.statistics.ranking import Rankings
+from lightning_bench.reports.report import Cell, Column, Request, Row, Table
+from lightning_bench.reports.text.numbers import heading, spans
+
+_FLOPS = Column(id="flops", title="FLOPs", unit="G", kind="count", scale=1e-9, decimals=3)
+_LAYERS = Column(id="layers", title="Layers", kind="count", decimals=0)
+_COUNTED = (
+    "Counted from the modules, each with its head and input here, and never trained. FLOPs: of one"
+    " example's forward pass, two a multiply-add. Layers: blocks of one kind, one after the other."
+)
+
+
+def table(request: Request, collected: samples.Samples, rankings: Rankings) -> Table:
+    """Every metric by entry and data set, and the parameter count."""
+    notes = Notes()
+    entries = samples.rows(request)
+    metrics = {} if request.counted else request.metrics  # where nothing is trained
+    wanted = [(dataset, name) for dataset, names in metrics.items() for name in names]
+    grid: list[list[Cell]] = [[] for _ in entries]
+    columns: list[Column] = []
+    waiting = tuning.waiting(request)
+    for dataset, metric in wanted:
+        ranking = rankings.columns[dataset]
+        primary = metric == request.metrics[dataset][0]
+        cells = []
+        for entry in entries:
+            sample = collected[entry.label, dataset]
+            absent = waiting.get((entry.label, dataset), "not part of the plan")
+            marks = [notes.mark(text) for text in _explain(sample, metric, absent)]
+            if primary and rankings.possible and entry.label in ranking.unranked:
+                marks.append(notes.mark(f"not ranked: {ranking.unranked[entry.label]}"))
+            best = primary and entry.label in ranking.tied
+            cells.append(_estimate(sample, metric, best, marks))
+        columns.append(
+            _metric_column(request, dataset, metric, cells, primary and ranking.possible)
+        )
+        for row, cell in zip(grid, cells, strict=True):
+            row.append(cell)
+    for title, datasets in request.averages.items() if metrics else ():
+        cells = [_average(collected, entry.label, request, datasets, notes) for entry in entries]
+        metric = request.metrics[datasets[0]][0]
+        columns.append(_metric_column(request, title, metric, cells, ranked=False, average=True))
+        for row, cell in zip(grid, cells, strict=True):
+            row.append(cell)
+    sizes = [_parameters(entry.label, request, collected, notes) for entry in entries]
+    printed = [
+        row.cells["parameters"].value for row in request.published if "parameters" in row.cells
+    ]
+    columns.append(_count_column([*sizes, *(Cell(value=value) for value in printed)]))
+    for row, size in zip(grid, sizes, strict=True):
+        row.append(size)
+    if request.counted:
+        columns += [_FLOPS, _LAYERS]
+        for entry, row in zip(entries, grid, strict=True):
+            count = request.counted.get(entry.label)
+            row += [
+                Cell(value=count.flops if count else None),
+                Cell(value=count.layers if count else None),
+            ]
+    ours = [
+        Row(label=entry.label, group=entry.group, cells=cells)
+        for entry, cells in zip(entries, grid, strict=True)
+    ]
+    theirs = published_module.rows(request, columns, notes)
+    counted = {entry.label: size for entry, size in zip(entries, sizes, strict=True)}
+    if audited := published_module.audit(request, counted, notes):
+        columns.append(audited[0])
+        ours, theirs = (
+            [
+                row.model_copy(update={"cells": [*row.cells, found.get(row.label, Cell())]})
+                for row in rows
+            ]
+            for rows, found in ((ours, {}), (theirs, audited[1]))
+        )
+    return Table(
+        id="results",
+        title="Results",
+        caption=_caption(columns, collected.values(), bool(request.published))
+        if metrics
+        else _COUNTED,
+        columns=columns,
+        rows=published_module.grouped([*ours, *theirs]),
+        notes=notes.all(),
+    )
+
+
+def _estimate(sample: samples.Sample, metric: str, best: bool, marks: list[str]) -> Cell:
+    keys = [run.key for run in sample.runs]
+    values = list(sample.values(metric).values())
+    if not values:
+        return Cell(state=sample.state(metric), notes=marks, runs=keys)
+    return _summary(values, best, marks, keys)
+
+
+def _summary(values: Sequence[float], best: bool, marks: list[str], keys: list[str]) -> Cell:
+    found = inference.summarise(values)
+    return Cell(
+        value=found.mean,
+        sd=found.sd,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        best=best,
+        notes=marks,
+        runs=keys,
+    )
+
+
+def _average(
+    collected: samples.Samples, entry: str, request: Request, datasets: Sequence[str], notes: Notes
+) -> Cell:
+    """The mean over data sets, taken for each seed; the interval is over seeds."""
+    metric = request.metrics[datasets[0]][0]
+    here = [collected[entry, dataset] for dataset in datasets]
+    keys = [run.key for sample in here for run in sample.runs]
+    values = [sample.values(metric) for sample in here]
+    seeds = sorted(set.intersection(*map(set, values)))
+    planned = {run.seed for sample in here for run in sample.runs}
+    marks = []
+    if len(seeds) < len(planned):
+        which = f"{spans(seeds)} only" if seeds else "none"
+        marks.append(notes.mark(f"seeds with a result on all {len(datasets)} data sets: {which}"))
+    if not seeds:
+        return Cell(state="incomplete", notes=marks, runs=keys)
+    means = [math.fsum(found[seed] for found in values) / len(values) for seed in seeds]
+    return _summary(means, False, marks, keys)
+
+
+def _explain(sample: samples.Sample, metric: str, absent: str) -> list[str]:
+    """Why a cell rests on fewer runs than were planned; the seeds it has are part of the note."""
+    if not sample.runs:
+        return [absent]
+    reasons: dict[str, list[int]] = {}
+    values = sample.values(metric)
+    for run in sample.runs:
+        if run.state == "done" and run.seed in values:
+            continue
+        if run.state == "done":
+            reason = f"has no finite {metric}"
+        elif run.record and run.record.failure and run.state == "failed":
+            failure = run.record.failure
+            reason = f"failed ({failure.kind}: {failure.message})"
+        else:
+            reason = f"{run.state} ({run.reason})" if run.reason else run.state
+        reasons.setdefault(reason, []).append(run.seed)
+    if not reasons:
+        return []
+    what = "; ".join(
+        f"seed{'s' * (len(seeds) > 1)} {spans(seeds)} {reason}" for reason, seeds in reasons.items()
+    )
+    return [f"{len(values)} of {len(sample.runs)} runs: {what}"]
+
+
+def _metric_column(
+    request: Request,
+    title: str,
+    metric: str,
+    cells: Iterable[Cell],
+    ranked: bool,
+    average: bool = False,
+) -> Column:
+    percent = metric in request.percent
+    scale = 100.0 if percent else 1.0
+    halves = [
+        (cell.high - cell.low) / 2 * scale
+        for cell in cells
+        if cell.high is not None and cell.low is not None and cell.high > cell.low
+    ]
+    # Two digits of the smallest uncertainty, within what papers print.
+    least = 1 if percent else 2
+    digits = 1 - math.floor(math.log10(min(halves))) if halves else 2
+    return Column(
+        id=f"average/{title}" if average else f"{title}/{metric}",
+        title=title,
+        unit="%" if percent else "",
+        kind="interval",
+        dataset=None if average else title,
+        metric=metric,
+        higher_is_better=None if metric in request.neutral else request.higher_better(metric),
+        ranked=ranked,
+        scale=scale,
+        decimals=min(max(digits, least), 2 if percent else 4),
+    )
+
+
+def _parameters(entry: str, request: Request, collected: samples.Samples, notes: Notes) -> Cell:
+    """The exact count; a range where data sets need different heads."""
+    if entry in request.counted:
+        return Cell(value=request.counted[entry].parameters, n=1)
+    counts: dict[str, set[int]] = {}
+    for dataset in request.metrics:
+        done = collected[entry, dataset].done.values()
+        counts[dataset] = {record.cost.parameters for record in done if record.cost}
+    every = set().union(*counts.values())
+    if not every:
+        return Cell(state="unknown")
+    marks = []
+    if len(every) > 1:
+        by_dataset = [
+            f"{' or '.join(f'{count:,}' for count in sorted(found))} on {dataset}"
+            for dataset, found in counts.items()
+            if found
+        ]
+        marks.append(notes.mark(f"parameters: {', '.join(by_dataset)}"))
+    low, high = (min(every), max(every)) if len(every) > 1 else (None, None)
+    keys = [run.key for dataset in request.metrics for run in collected[entry, dataset].runs]
+    return Cell(value=min(every), low=low, high=high, n=len(keys), notes=marks, runs=keys)
+
+
+def _count_column(cells: Sequence[Cell]) -> Column:
+    """Parameters in thousands or millions, three digits for the smallest."""
+    values = [cell.value for cell in cells if cell.value is not None]
+    largest = max((cell.high or cell.value for cell in cells if cell.value is not None), default=0)
+    unit, scale = ("M", 1e-6) if largest >= 1e6 else ("k", 1e-3)
+    smallest = min((value * scale for value in values if value > 0), default=1.0)
+    return Column(
+        id="parameters",
+        title="Parameters",
+        unit=unit,
+        kind="count",
+        scale=scale,
+        decimals=min(max(2 - math.floor(math.log10(smallest)), 0), 3),
+    )
+
+
+def _caption(
+    columns: Sequence[Column], collected: Iterable[samples.Sample], published: bool
+) -> str:
+    counts = {len(sample.done) for sample in collected} - {0}
+    how_many = spans(sorted(counts)) or "no"
+    shown = ", ".join(dict.fromkeys(heading(column) for column in columns if column.metric))
+    text = f"Test {shown}: mean ± half-width of the 95 % t-interval over {how_many} seeds."
+    if any(column.ranked for column in columns):
+        text += " Bold: the top tie group, which holds every entry that is not shown to be worse."
+    if published:
+        text += " Published rows are as printed, and were never tested against ours."
+    return text

@@ -1,0 +1,316 @@
+"""Tables of a study's searches: the ledger, what was chosen, what mattered, and the front."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from lightning_bench.bench.store.trial import Ledger, Trial, got_less
+from lightning_bench.bench.spec import Scalar
+from lightning_bench.reports.statistics import tuning_effort
+from lightning_bench.reports.tables.published import grouped
+from lightning_bench.reports.tables.footnotes import Notes
+from lightning_bench.reports.report import Cell, Column, Fact, Request, Row, SearchLines, Table
+from lightning_bench.reports.text.numbers import joined
+
+
+def tables(request: Request) -> list[Table | None]:
+    """All that there is to show of the searches; nothing in them is a result."""
+    if not request.searches:
+        return []
+    return [_ledger(request), _chosen(request), _importances(request), _front(request)]
+
+
+def lines(request: Request) -> list[SearchLines]:
+    """What the figures draw: best so far, expected best, and trials with their cost."""
+    return [
+        SearchLines(
+            entry=ledger.entry,
+            dataset=ledger.dataset,
+            best=tuning_effort.best_so_far(ledger),
+            expected=[]
+            if tuning_effort.no_expectation(ledger)
+            else tuning_effort.expected_best(
+                tuning_effort.drawn_values(ledger), higher_is_better=ledger.higher_is_better
+            ),
+            cost=ledger.budget.cost,
+            trials=_points(ledger.trials),
+            front=_points(ledger.front()),
+        )
+        for ledger in request.searches
+    ]
+
+
+def unequal(request: Request) -> dict[str, str]:
+    """By data set, why its entries' budgets were not equal, in words."""
+    found = {}
+    for dataset, ledgers in got_less(request.searches).items():
+        said = []
+        for ledger in ledgers:
+            why = ""
+            if ledger.exhausted:
+                why = f" (its {ledger.budget.device_h:g} device-hours were spent)"
+            elif not ledger.closed:
+                why = " so far"
+            said.append(f"{ledger.entry} had {len(ledger.trials)} trials{why}")
+        most = max(len(x.trials) for x in request.searches if x.dataset == dataset)
+        found[dataset] = f"{joined(said)}, others {most}"
+    return found
+
+
+def waiting(request: Request) -> dict[tuple[str, str], str]:
+    """Why an entry has no final runs on a data set yet, where its search is the reason."""
+    found = {}
+    for ledger in request.searches:
+        if not ledger.closed:
+            tried = f"{len(ledger.trials)} of {ledger.budget.trials} trials"
+            found[ledger.entry, ledger.dataset] = f"waits for its search ({tried} are over)"
+        elif ledger.best is None:
+            found[ledger.entry, ledger.dataset] = "no trial of its search has a value"
+    return found
+
+
+def findings(request: Request) -> list[str]:
+    """What the searches leave open: unfinished, unequal, or at the edge of their spaces."""
+    found = []
+    left = [ledger for ledger in request.searches if not ledger.closed]
+    if left:
+        over = sum(len(ledger.trials) for ledger in request.searches)
+        total = sum(ledger.budget.trials for ledger in request.searches)
+        found.append(
+            f"Provisional: {len(left)} of {len(request.searches)} searches are not over "
+            f"({over} of {total} trials); their final runs come after them."
+        )
+    found += [
+        f"No entry is called better on {dataset}: the tuning budgets were not equal; {why}."
+        for dataset, why in unequal(request).items()
+    ]
+    found += [
+        f"The search of {ledger.entry} on {ledger.dataset} came to nothing: no trial has a value."
+        for ledger in request.searches
+        if ledger.closed and ledger.best is None
+    ]
+    found += [
+        f"The search of {ledger.entry} on {ledger.dataset}: {ledger.said_of_changes}. What was "
+        "chosen stays chosen; another search.seed searches again."
+        for ledger in request.searches
+        if ledger.outdated
+    ]
+    edges = [edge for ledger in request.searches for edge in _edges(ledger)]
+    if edges:
+        found.append(
+            f"At the edge of its space: {'; '.join(edges)}. Better values may lie beyond; widen "
+            "the space for all entries and go on."
+        )
+    return found
+
+
+def facts(request: Request) -> list[Fact]:
+    """How the searches were done, and what can't be told of them."""
+    if not request.searches:
+        return []
+    search = request.searches[0].budget
+    ceiling = f", and none begun after {search.device_h:g} device-hours" if search.device_h else ""
+    seeds = f"{len(search.seeds)} seed{'s' * (len(search.seeds) != 1)}"
+    pruned = "" if search.pruner == "none" else f", stopped early by {search.pruner}"
+    said = (
+        f"{search.trials} trials for every entry on every data set{ceiling}: pruned, failed and "
+        f"retried ones count. The first has the recipe's own values, the others are drawn by "
+        f"{search.sampler}{pruned} (Optuna, seed {search.seed}). A trial trains with {seeds} that "
+        "no final run has, never sees the test split, and is judged by the validation split after "
+        "its last epoch, since a final run keeps its last weights too. The best trial's values are "
+        "frozen; its own "
+        "score is no result."
+    )
+    found = [Fact(label="Tuning", text=said)]
+    reasons = {reason for ledger in request.searches if (reason := tuning_effort.no_expectation(ledger))}
+    if reasons:
+        why = joined(sorted(reasons))
+        found.append(Fact(label="No expected validation performance", text=f"Not shown: {why}."))
+    return found
+
+
+def shown(value: Scalar) -> str:
+    """A chosen value, with the digits that matter."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _ledger(request: Request) -> Table:
+    notes = Notes()
+    rows = []
+    for ledger in request.searches:
+        again = [trial for trial in ledger.trials if trial.retries]
+        counts = [len(ledger.trials), *(ledger.count(s) for s in ("done", "pruned", "failed"))]
+        marks = []
+        if ledger.exhausted and len(ledger.trials) < ledger.budget.trials:
+            marks.append(notes.mark("its device-hours were spent before its trials"))
+        elif not ledger.closed:
+            marks.append(notes.mark(f"not over: {ledger.budget.trials} trials are planned"))
+        failed = [trial.reason for trial in ledger.trials if trial.state == "failed"]
+        why = [notes.mark(reason) for reason in dict.fromkeys(failed)]
+        keys = [key for trial in ledger.trials for key in trial.keys]
+        cells = [Cell(value=count, n=count, runs=keys[:1]) for count in [*counts, len(again)]]
+        cells[0] = cells[0].model_copy(update={"notes": marks})
+        cells[3] = cells[3].model_copy(update={"notes": why})
+        cells.append(Cell(value=ledger.device_h, n=len(ledger.trials)))
+        rows.append(_row(request, ledger, cells))
+    most_h = max(ledger.device_h for ledger in request.searches)
+    unit, scale = ("device-h", 1.0) if most_h >= 1 else ("device-min", 60.0)
+    digits = 2 - math.floor(math.log10(most_h * scale)) if most_h > 0 else 2
+    names = ("Trials", "Done", "Pruned", "Failed", "Begun again")
+    columns = [_plain(name.lower().replace(" ", "-"), name) for name in names]
+    spent = Column(
+        id="device", title="Spent", unit=unit, kind="number", scale=scale,
+        decimals=min(max(digits, 0), 2),
+    )  # fmt: skip
+    return Table(
+        id="ledger",
+        title="What tuning cost",
+        caption=(
+            "Trials of each search and the device time of all of them, pruned, failed and retried "
+            "ones too. Every entry had the same budget."
+            if not unequal(request)
+            else "Trials of each search and the device time of all of them, pruned, failed and "
+            "retried ones too. The budgets were not equal."
+        ),
+        columns=[*columns, spent],
+        rows=grouped(rows),
+        notes=notes.all(),
+    )
+
+
+def _chosen(request: Request) -> Table | None:
+    over = [ledger for ledger in request.searches if ledger.chosen is not None]
+    if not over:
+        return None
+    notes, names = Notes(), list(dict.fromkeys(name for x in over for name in x.space))
+    rows = []
+    for ledger in over:
+        assert ledger.chosen is not None
+        assert ledger.best is not None
+        cells = []
+        for name in names:
+            if name not in ledger.chosen:
+                mark = (
+                    "not tuned for this entry" if name not in ledger.space else "has no part here"
+                )
+                cells.append(Cell(notes=[notes.mark(mark)]))
+                continue
+            value = ledger.chosen[name]
+            edge = ledger.space[name].edge(value)
+            marks = [notes.mark(f"at the {edge} end of {ledger.space[name]}")] if edge else []
+            cells.append(Cell(printed=shown(value), notes=marks))
+        which = "the recipe's own" if ledger.best.number == 0 else str(ledger.best.number)
+        rows.append(_row(request, ledger, [Cell(printed=which), *cells]))
+    return Table(
+        id="chosen",
+        title="What was chosen",
+        caption=(
+            "The hyperparameters of each search's best trial, which all final runs have. "
+            "The same stand in the chosen page beside this report, which bench run takes."
+        ),
+        columns=[_plain("trial", "Trial"), *(_plain(name, name) for name in names)],
+        rows=grouped(rows),
+        notes=notes.all(),
+    )
+
+
+def _importances(request: Request) -> Table | None:
+    found = [(ledger, tuning_effort.importances(ledger)) for ledger in request.searches]
+    names = list(dict.fromkeys(name for _, shares in found for name in shares))
+    if not names:
+        return None
+    notes, rows = Notes(), []
+    for ledger, shares in found:
+        few = notes.mark(f"fewer than {tuning_effort.LEAST_TRIALS} finished trials") if not shares else ""
+        cells = [
+            Cell(value=shares[name], n=ledger.count("done"))
+            if name in shares
+            else Cell(notes=[few] if few and name in ledger.space else [])
+            for name in names
+        ]
+        rows.append(_row(request, ledger, cells))
+    column = [
+        Column(id=name, title=name, unit="%", kind="number", scale=100.0, decimals=0)
+        for name in names
+    ]
+    return Table(
+        id="importance",
+        title="What mattered",
+        caption=(
+            "Share of each hyperparameter in what sets the best tenth of a search's finished "
+            "trials apart (PED-ANOVA), of those that every trial has. It tells of this space and "
+            "these trials, not of the model as such."
+        ),
+        columns=column,
+        rows=grouped(rows),
+        notes=notes.all(),
+    )
+
+
+def _front(request: Request) -> Table | None:
+    """With a cost: the trials that no other beats in both, cheapest first."""
+    cost = request.searches[0].budget.cost
+    if cost is None:
+        return None
+    rows = []
+    for ledger in request.searches:
+        percent = 100.0 if ledger.metric in request.percent else 1.0
+        for trial in ledger.front():
+            assert trial.value is not None
+            assert trial.cost is not None
+            frozen = " (chosen)" if ledger.best and trial.number == ledger.best.number else ""
+            values = ", ".join(f"{name} {shown(value)}" for name, value in trial.params.items())
+            row = _row(
+                request,
+                ledger,
+                [
+                    Cell(printed=f"{trial.number}{frozen}"),
+                    Cell(printed=f"{trial.value * percent:.4g}"),
+                    Cell(printed=f"{trial.cost:,.6g}"),
+                    Cell(printed=values),
+                ],
+            )
+            rows.append(row)
+    unit = {"parameters": "", "train_us_per_example": "µs an example"}[cost]
+    shown_cost = {"parameters": "Parameters", "train_us_per_example": "Training"}[cost]
+    return Table(
+        id="front",
+        title="Validation against cost",
+        caption="Trials that none beats in both; scores of the validation split, and no results.",
+        columns=[
+            _plain("trial", "Trial"),
+            _plain("value", "Validation"),
+            _plain("cost", shown_cost).model_copy(update={"unit": unit}),
+            _plain("values", "Values"),
+        ],
+        rows=grouped(rows),
+    )
+
+
+def _edges(ledger: Ledger) -> Iterator[str]:
+    for name, value in (ledger.chosen or {}).items():
+        if edge := ledger.space[name].edge(value):
+            yield (
+                f"{ledger.entry}'s {name} {shown(value)} on {ledger.dataset}, at the {edge} end of "
+                f"{ledger.space[name]}"
+            )
+
+
+def _row(request: Request, ledger: Ledger, cells: Sequence[Cell]) -> Row:
+    several = len(request.metrics) > 1
+    groups = {entry.label: entry.group for entry in request.entries}
+    group = ledger.dataset if several else groups[ledger.entry]
+    return Row(label=ledger.entry, group=group, cells=list(cells))
+
+
+def _plain(name: str, title: str) -> Column:
+    return Column(id=name, title=title, kind="number", decimals=0)
+
+
+def _points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    return [
+        (trial.cost, trial.value)
+        for trial in trials
+        if trial.cost is not None and trial.value is not None
+    ]

@@ -1,0 +1,155 @@
+"""Where the numbers come from: recipe, seeds, data, code, hardware and software."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from lightning_bench.bench.store.record import Environment, Record
+from lightning_bench.reports.tables import tuning
+from lightning_bench.reports.report import Fact, Request, Run
+from lightning_bench.reports.text.numbers import joined, spans
+
+# Packages whose versions can move a number; the store's environment has them all.
+PACKAGES = (
+    "torch",
+    "torchvision",
+    "pytorch-lightning",
+    "torchmetrics",
+    "timm",
+    "transformers",
+    "datasets",
+    "tokenizers",
+    "numpy",
+    "scikit-learn",
+)
+
+
+def facts(request: Request, runs: Sequence[Run]) -> list[Fact]:
+    """The lines under the tables, one subject each."""
+    records = [run.record for run in runs if run.state == "done" and run.record]
+    lines = [
+        ("Command", request.command),
+        ("Runs", _runs(runs)),
+        ("Seeds", _seeds(request, runs)),
+        ("Recipe", _recipe(request)),
+        *request.facts.items(),
+        *((fact.label, fact.text) for fact in tuning.facts(request)),
+        ("Not equal", " ".join(request.unequal) or "Nothing declared."),
+        *((f"Data, {dataset}", _data(dataset, runs)) for dataset in request.metrics),
+        ("Code", _code(records)),
+        *_environments(request, records),
+    ]
+    return [Fact(label=label[:1].upper() + label[1:], text=text) for label, text in lines if text]
+
+
+def _runs(runs: Sequence[Run]) -> str:
+    counts = Counter(run.state for run in runs)
+    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
+
+
+def _seeds(request: Request, runs: Sequence[Run]) -> str:
+    by_entry: dict[str, set[int]] = {}
+    for run in runs:
+        by_entry.setdefault(run.entry, set()).add(run.seed)
+    different = {spans(sorted(seeds)) for seeds in by_entry.values()}
+    if len(different) > 1:
+        listed = [f"{entry} {spans(sorted(seeds))}" for entry, seeds in by_entry.items()]
+        return f"Unequal: {'; '.join(listed)}. Comparisons use the seeds that both sides have."
+    if not different:
+        return spans(request.seeds)
+    return f"{different.pop()}, the same for every entry; comparisons are paired by seed."
+
+
+def _recipe(request: Request) -> str:
+    if not request.recipe:
+        return ""
+    settings = request.recipe.model_dump(mode="json")
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value:g}"
+        if isinstance(value, float)
+        else f"{name.replace('_', ' ')} {value}"
+        for name, value in settings.items()
+        if value is not None
+    )
+
+
+def _data(dataset: str, runs: Sequence[Run]) -> str:
+    records = [
+        run.record for run in runs if run.dataset == dataset and run.state == "done" and run.record
+    ]
+    seen = {
+        (data.train, data.val, data.test, data.fingerprint, data.revision)
+        for record in records
+        if (data := record.data)
+    }
+    said = [
+        f"{train:,} training, {val:,} validation and {test:,} test examples,"
+        f" fingerprint {mark[:12]}" + (f", commit {revision[:12]}" if revision else "")
+        for train, val, test, mark, revision in sorted(seen)
+    ]
+    if any(record.spec.data.shots for record in records):
+        return "Drawn anew for each seed: " + "; ".join(said)
+    warning = "Not the same data in every run: " if len(said) > 1 else ""
+    return warning + "; ".join(said)
+
+
+def _code(records: Iterable[Record]) -> str:
+    seen = {
+        (
+            p.bench_version,
+            (p.git_revision or "unknown")[:12],
+            "" if p.git_dirty is False else " with uncommitted changes" if p.git_dirty else "",
+        )
+        for p in (record.provenance for record in records)
+    }
+    return "; ".join(
+        f"bench {version}, revision {revision}{dirty}" for version, revision, dirty in sorted(seen)
+    )
+
+
+def _environments(request: Request, records: Sequence[Record]) -> list[tuple[str, str]]:
+    """Hardware and software; numbered where runs came from several."""
+    used = Counter(
+        (p.environment or "", p.device, p.devices, p.threads, p.host)
+        for p in (record.provenance for record in records)
+    )
+    digests = sorted({digest for digest, *_ in used})
+    found = []
+    for number, digest in enumerate(digests, start=1):
+        mine = [place for place in used if place[0] == digest]
+        count = sum(used[place] for place in mine)
+        which = f" {number} ({count} runs)" if len(digests) > 1 else ""
+        where = joined(
+            [
+                f"{devices} × {device}, {threads} thread{'s' * (threads != 1)}"
+                for device, devices, threads in sorted({place[1:4] for place in mine})
+            ]
+        )
+        environment = request.environments.get(digest)
+        if environment is None:
+            found.append((f"Hardware{which}", f"{where}; environment {digest[:12]} is not known"))
+            continue
+        hosts = len({host for *_, host in mine})
+        found.append(
+            (
+                f"Hardware{which}",
+                f"{_machine(environment)}; {hosts} host{'s' * (hosts != 1)}; a run used {where}",
+            )
+        )
+        found.append((f"Software{which}", _software(environment)))
+    return found
+
+
+def _machine(environment: Environment) -> str:
+    parts = [
+        f"{environment.cpu}, {environment.cores} cores",
+        f"{environment.memory_bytes / 1e9:.0f} GB",
+        *(f"{count} × {gpu}" for gpu, count in sorted(Counter(environment.gpus).items())),
+    ]
+    return ", ".join(parts)
+
+
+def _software(environment: Environment) -> str:
+    versions = [
+        f"{name} {environment.packages[name]}" for name in PACKAGES if name in environment.packages
+    ]
+    return ", ".join([f"Python {environment.python}", environment.platform, *versions])
