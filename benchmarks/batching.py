@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from lightning_bench.data.loader import Loader
 from lightning_bench.data.text import TextData
 from lightning_bench.data.texts import TextLoader, Texts
-from lightning_bench.models import registry
+from lightning_bench.models.registry import registry
 
 Way = Literal["padded to 128", "by length"]
 WAYS: tuple[Way, ...] = ("padded to 128", "by length")

@@ -35,7 +35,7 @@ from lightning_bench.data.batch import Batch  # noqa: E402
 from lightning_bench.data.catalogue import entries  # noqa: E402
 from lightning_bench.data.images import ImageData  # noqa: E402
 from lightning_bench.data.text import TextData  # noqa: E402
-from lightning_bench.models import registry  # noqa: E402
+from lightning_bench.models.registry import registry  # noqa: E402
 
 BATCH = 256
 

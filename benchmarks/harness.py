@@ -39,7 +39,7 @@ from lightning_bench.bench.run.trainer import quieten
 from lightning_bench.data.augment import Augmentation
 from lightning_bench.data.images import ImageLoader
 from lightning_bench.data.loader import Order
-from lightning_bench.models.registry import create
+from lightning_bench.models.registry.registry import create
 from lightning_bench.models.tasks.classify import Classify
 from lightning_bench.models.tasks.task import Task
 

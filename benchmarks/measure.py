@@ -20,7 +20,7 @@ from lightning_bench.bench.store.measurements import Contender, Setting
 from lightning_bench.bench.measure.warm_up import CAREFUL, QUICK, Pace
 from lightning_bench.bench.measure.session import Course
 from lightning_bench.bench.store.store import Store
-from lightning_bench.models.registry import create
+from lightning_bench.models.registry.registry import create
 from lightning_bench.reports.statistics import timing
 
 REPEATS = 3

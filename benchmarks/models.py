@@ -27,7 +27,7 @@ from torch import Tensor, nn
 # Run as a script, this file would hide the package of the same name.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from lightning_bench.models.registry import create  # noqa: E402
+from lightning_bench.models.registry.registry import create  # noqa: E402
 
 Maker = Callable[[], nn.Module]
 WORDS = 30_522

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.layers.embedding import (
+from lightning_bench.models.layers.text.token_embedding import (
     EncoderLayers,
     FrozenEncoder,
     TokenEmbedding,
@@ -12,8 +12,8 @@ from lightning_bench.models.layers.embedding import (
 from lightning_bench.models.layers.feedforward import FeedForward
 from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.pooling import TextPool, pooling
-from lightning_bench.models.registry import variant
-from lightning_bench.models.text import TextModel
+from lightning_bench.models.registry.registry import variant
+from lightning_bench.models.layers.text.text_model import TextModel
 
 
 class OneDirection(nn.Module):

@@ -15,7 +15,7 @@ from lightning_bench.models.layers.feedforward import FeedForward
 from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.patches import Patches
 from lightning_bench.models.layers.spatial import SpatialLinear
-from lightning_bench.models.registry import variant
+from lightning_bench.models.registry.registry import variant
 
 
 class TokenMixing(nn.Module):

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from lightning_bench.models.layers.activation import Activation, activation
 from lightning_bench.models.layers.patches import check_shape
-from lightning_bench.models.registry import variant
+from lightning_bench.models.registry.registry import variant
 
 
 class MLP(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.patches import check_channels
 from lightning_bench.models.layers.recurrent_conv import RecurrentConv
-from lightning_bench.models.registry import variant
+from lightning_bench.models.registry.registry import variant
 
 
 class RCNN(nn.Module):

@@ -18,7 +18,7 @@ from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.patches import Patches
 from lightning_bench.models.layers.positions import Positions, positions
 from lightning_bench.models.layers.resnet_patches import ResNetPatches
-from lightning_bench.models.registry import variant
+from lightning_bench.models.registry.registry import variant
 
 Pool = Literal["token", "mean"]
 

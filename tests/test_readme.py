@@ -12,7 +12,7 @@ from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.page import scalar
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.study import Study, scales
-from lightning_bench.models import catalogue as model_catalogue
+from lightning_bench.models.registry import catalogue as model_catalogue
 
 ROOT = Path(__file__).parents[1]
 TEXT = {".py", ".md", ".yaml", ".toml", ".txt", ".html", ".tex", ".json", ".jinja"}

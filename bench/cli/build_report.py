@@ -214,7 +214,7 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
 
 def _depth(entry: "StudyEntry") -> int | None:
     """Blocks or layers: an argument, its default, or told by the model's title."""
-    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.registry import catalogue as model_catalogue
 
     variant = model_catalogue.find(entry.model)
     for name in ("depth", "layers"):
@@ -253,7 +253,7 @@ def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":
 
 def _counted(study: "Study") -> dict[str, Counts]:
     """What the models of a study that trains nothing count, on the first data set they read."""
-    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.registry import catalogue as model_catalogue
 
     read = study.first_read()
     wanted = [

@@ -49,7 +49,7 @@ def measure(
     from lightning_bench.bench.measure import contenders as contenders_module
     from lightning_bench.bench.store import session_files
     from lightning_bench.bench.measure.session import Course
-    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.registry import catalogue as model_catalogue
 
     modules = {model_catalogue.find(contender.model).module for contender, _ in asked}
     pace = way.pace()

@@ -33,7 +33,7 @@ def _complete_study(incomplete: str) -> list[str]:
 def _complete_name(incomplete: str) -> list[str]:
     from lightning_bench import studies
     from lightning_bench.data import catalogue as data_catalogue
-    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.registry import catalogue as model_catalogue
 
     names = [*studies.pages(), *model_catalogue.entries(), *data_catalogue.entries()]
     return [name for name in names if name.startswith(incomplete)]

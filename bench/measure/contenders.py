@@ -10,7 +10,7 @@ from lightning_bench.bench.store import session_files
 from lightning_bench.bench.store.measurements import Contender, Mode, Session, Setting
 from lightning_bench.bench.spec import Precision, Settings
 from lightning_bench.bench.store.store import Store
-from lightning_bench.models import catalogue as model_catalogue
+from lightning_bench.models.registry import catalogue as model_catalogue
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Run

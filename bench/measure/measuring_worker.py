@@ -21,8 +21,8 @@ from lightning_bench.bench.measure.process_group import Alone, Group
 from lightning_bench.bench.store.measurements import Block, Counts, Memory, WarmUp
 from lightning_bench.bench.measure.warm_up import Pace, steps_a_block, warm_up
 from lightning_bench.bench.execute.processes import die_with_parent, send_output
-from lightning_bench.models import inputs as examples
-from lightning_bench.models.registry import look_up
+from lightning_bench.models.registry import example_inputs as examples
+from lightning_bench.models.registry.registry import look_up
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Cannot allocate memory")
 

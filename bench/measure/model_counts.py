@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from lightning_bench.bench.store.measurements import Counts
 from lightning_bench.bench.spec import Scalar
-from lightning_bench.models import facts, flops
-from lightning_bench.models.inputs import example
-from lightning_bench.models.registry import Variant, look_up
+from lightning_bench.models.registry import counting, flops
+from lightning_bench.models.registry.example_inputs import example
+from lightning_bench.models.registry.registry import Variant, look_up
 
 #: A backward pass makes two products of the size of each forward one: by the weights' gradient,
 #: and by the input's. (FlopCounterMode's own count of it is wrong for depthwise convolutions.)
@@ -39,7 +39,7 @@ def of(
         flops=products.flops,
         flops_train=TRAINING * products.flops,
         activations=products.activations,
-        tokens=facts.tokens(model, found, arguments),
+        tokens=counting.tokens(model, found, arguments),
     )
 
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from lightning_bench.bench.measure.clock import Step
 from lightning_bench.bench.store.measurements import Contender, Setting
 from lightning_bench.bench.spec import Precision
-from lightning_bench.models.inputs import example
-from lightning_bench.models.registry import Variant, look_up
+from lightning_bench.models.registry.example_inputs import example
+from lightning_bench.models.registry.registry import Variant, look_up
 
 _DTYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from lightning_bench.bench.spec import DataSpec, RunSpec
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.data.dataset import DataSet
-from lightning_bench.models import catalogue as model_catalogue
+from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.probes import PROBES
 
 PACKAGE = "lightning_bench"
@@ -50,11 +50,11 @@ _INDEXES = {
     "lightning_bench.data.prepare",
     "lightning_bench.data.progress",
     "lightning_bench.data.repository",
-    "lightning_bench.models.catalogue",
-    "lightning_bench.models.check",
+    "lightning_bench.models.registry.catalogue",
+    "lightning_bench.models.registry.contract",
     "lightning_bench.models.errors",
     "lightning_bench.models.probes",
-    "lightning_bench.models.registry",
+    "lightning_bench.models.registry.registry",
 }
 
 

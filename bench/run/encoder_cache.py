@@ -21,8 +21,8 @@ from torch import nn
 from lightning_bench.data import cache, locations, progress
 from lightning_bench.data.text import TextData
 from lightning_bench.data.texts import Texts
-from lightning_bench.models.layers.embedding import FrozenEncoder
-from lightning_bench.models.layers.memory import Memory
+from lightning_bench.models.layers.text.token_embedding import FrozenEncoder
+from lightning_bench.models.layers.text.cached_states import Memory
 
 #: More than this is not kept, but computed as it is read.
 MOST_BYTES = 8 * 2**30

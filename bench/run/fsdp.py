@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.loader import Loader
-from lightning_bench.models.tasks.shards import like, part
+from lightning_bench.models.tasks.fsdp_tensors import like, part
 from lightning_bench.models.tasks.task import Task
 
 #: Modules with more parameters than this are gathered by themselves.

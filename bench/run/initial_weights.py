@@ -13,7 +13,7 @@ from lightning_bench.bench.store.store import WEIGHTS as FILE
 from lightning_bench.bench.store.store import Store
 from lightning_bench.data import repository
 from lightning_bench.data.errors import DataError
-from lightning_bench.models.start import read, start
+from lightning_bench.models.weights.load_weights import read, start
 
 _SHOWN = 4  # names of new tensors in the log
 

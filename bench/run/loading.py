@@ -18,8 +18,8 @@ from lightning_bench.data import repository
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.examples import Example
-from lightning_bench.models import registry
-from lightning_bench.models.heads import add_pair_head
+from lightning_bench.models.registry import registry
+from lightning_bench.models.weights.heads import add_pair_head
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.task import Task
 

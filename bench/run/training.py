@@ -22,7 +22,7 @@ from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.run.initial_weights import Origin
 from lightning_bench.bench.run.trainer import make_trainer, quieten, seed_everything
 from lightning_bench.models.tasks.freezing import freeze_body
-from lightning_bench.models.tasks.synchronised import synchronised
+from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
 
 #: What stands in a checkpoint where nothing has gone before.
 _BEFORE: State = {"curve": [], "validation_s": 0.0, "train_s": 0.0, "total_s": 0.0, "attempts": []}

@@ -40,7 +40,7 @@ from lightning_bench.bench.run.result import Recording, describe, log_name
 from lightning_bench.bench.store.store import Store, Taken
 from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.data.errors import DataError
-from lightning_bench.models import registry
+from lightning_bench.models.registry import registry
 
 
 def main(order: Order, rank: Rank | None = None, nudge: Callable[[], None] = lambda: None) -> None:

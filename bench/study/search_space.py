@@ -15,8 +15,8 @@ from pydantic import ValidationError, model_validator
 
 from lightning_bench.bench.errors import nearest
 from lightning_bench.bench.spec import Recipe, Scalar, Settings
-from lightning_bench.models import arguments
-from lightning_bench.models.arguments import Argument
+from lightning_bench.models.registry import arguments
+from lightning_bench.models.registry.arguments import Argument
 from lightning_bench.models.errors import ModelError
 
 ARGS = "args."

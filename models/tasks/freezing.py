@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from lightning_bench.models.heads import head_modules
+from lightning_bench.models.weights.heads import head_modules
 
 
 def freeze_body(model: nn.Module) -> None:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from torch import nn, optim
 
-from lightning_bench.models.tasks.depth import layers
-from lightning_bench.models.tasks.shards import sharded
+from lightning_bench.models.tasks.layer_decay import layers
+from lightning_bench.models.tasks.fsdp_tensors import sharded
 
 
 @dataclass(frozen=True, kw_only=True)

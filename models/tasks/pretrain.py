@@ -10,7 +10,7 @@ from torchmetrics import Metric
 
 from lightning_bench.models.tasks.masked_lm import IGNORED, MaskedLM
 from lightning_bench.models.tasks.optimisation import Optimisation
-from lightning_bench.models.tasks.steps import Batch
+from lightning_bench.models.tasks.training_steps import Batch
 
 #: Both heads' logits: B×S×words and B×2.
 Output = tuple[Tensor, Tensor]

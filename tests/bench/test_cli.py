@@ -11,7 +11,7 @@ from lightning_bench import __version__, studies
 from lightning_bench.bench.cli.app import run
 from lightning_bench.bench.cli.options import duration
 from lightning_bench.data import catalogue as data_catalogue
-from lightning_bench.models import catalogue as model_catalogue
+from lightning_bench.models.registry import catalogue as model_catalogue
 
 
 @pytest.fixture(autouse=True)

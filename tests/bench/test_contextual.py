@@ -17,9 +17,9 @@ from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.run.initial_weights import file_digest
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.run.training import train
-from lightning_bench.models.layers.memory import Memory
-from lightning_bench.models.registry import create
-from lightning_bench.models.text import TextModel
+from lightning_bench.models.layers.text.cached_states import Memory
+from lightning_bench.models.registry.registry import create
+from lightning_bench.models.layers.text.text_model import TextModel
 
 ROOT = Path(__file__).parents[2]
 #: Half precision keeps 11 bits: of states around 1, and of logits behind them.

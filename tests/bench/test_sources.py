@@ -9,7 +9,7 @@ import pytest
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.study.study import load
 from lightning_bench.data import catalogue as data_catalogue
-from lightning_bench.models import catalogue as model_catalogue
+from lightning_bench.models.registry import catalogue as model_catalogue
 
 
 def digest_of(tmp_path: Path, text: str) -> str:

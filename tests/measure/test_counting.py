@@ -6,10 +6,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lightning_bench.bench.measure import model_counts
-from lightning_bench.models import flops
-from lightning_bench.models.catalogue import entries
+from lightning_bench.models.registry import flops
+from lightning_bench.models.registry.catalogue import entries
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.registry import create
+from lightning_bench.models.registry.registry import create
 
 #: Families that are made here; the others are timm's and transformers'.
 OWN = {

@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
-from lightning_bench.models import catalogue
-from lightning_bench.models.catalogue import (
+from lightning_bench.models.registry import catalogue
+from lightning_bench.models.registry.catalogue import (
     Argument,
     check_arguments,
     entries,
@@ -16,7 +16,7 @@ from lightning_bench.models.catalogue import (
     markdown_table,
 )
 from lightning_bench.models.errors import ModelError, UnknownModel
-from lightning_bench.models.registry import variants
+from lightning_bench.models.registry.registry import variants
 
 
 def run(code, path, **environment):

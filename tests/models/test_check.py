@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lightning_bench.models.check import check
+from lightning_bench.models.registry.contract import check
 
 TEXT = "vocab_size: int = 100, length: int = 16, classes: int = 5"
 IMAGE = "channels: int = 1, image_size: int = 8, classes: int = 5"
@@ -111,7 +111,7 @@ def failures(name):
 
 @pytest.fixture(autouse=True)
 def without_the_compiler(monkeypatch):
-    from lightning_bench.models import check as module
+    from lightning_bench.models.registry import contract as module
 
     monkeypatch.delitem(module.CHECKS, "compiled")
 
@@ -150,7 +150,7 @@ def test_each_way_to_break_it_is_found(name, failed, detail):
 
 @pytest.mark.slow
 def test_the_compiler_is_tried(monkeypatch):
-    from lightning_bench.models import check as module
+    from lightning_bench.models.registry import contract as module
 
     monkeypatch.setitem(module.CHECKS, "compiled", module.compiled)
     assert failures("good") == {}

@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 import torch
 
-from lightning_bench.models.check import CHECKS, NotHere, Subject, compiles
-from lightning_bench.models.facts import parameters
-from lightning_bench.models.registry import variants
+from lightning_bench.models.registry.contract import CHECKS, NotHere, Subject, compiles
+from lightning_bench.models.registry.counting import parameters
+from lightning_bench.models.registry.registry import variants
 
 FAST = 10_000_000  # parameters that a fast test may hold on the CPU
 GIANT = 300_000_000  # and beyond which nothing is held: those are followed on meta only

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from lightning_bench.models.catalogue import entries, find
-from lightning_bench.models.facts import flops, parameters
-from lightning_bench.models.registry import create
+from lightning_bench.models.registry.catalogue import entries, find
+from lightning_bench.models.registry.counting import flops, parameters
+from lightning_bench.models.registry.registry import create
 
 # From the audits of the published tables, and for ViT, ResNet and the others the counts of timm.
 EXACT = {

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.gmlp import Block as GatedBlock
-from lightning_bench.models.heads import reset_head
+from lightning_bench.models.weights.heads import reset_head
 from lightning_bench.models.layers.activation import activation
 from lightning_bench.models.layers.attention import SHORT, Attention, attend
 from lightning_bench.models.layers.drop_path import DropPath, drop_paths
 from lightning_bench.models.layers.gate import GATES
 from lightning_bench.models.layers.linear import LARGE, Linear, along_channels, along_sequence
-from lightning_bench.models.layers.local import LocallyConnected
+from lightning_bench.models.layers.locally_connected import LocallyConnected
 from lightning_bench.models.layers.positions import resized, sinusoids
 from lightning_bench.models.layers.recurrent_conv import RecurrentConv
 from lightning_bench.models.layers.spatial import SpatialLinear, SquareLinear, ToeplitzLinear
-from lightning_bench.models.registry import create
+from lightning_bench.models.registry.registry import create
 from lightning_bench.models.resize import resize_images
 
 sizes = st.integers(2, 12)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lightning_bench.models.probes import PROBES, receptive_field, toeplitz
-from lightning_bench.models.registry import create
+from lightning_bench.models.registry.registry import create
 
 
 def test_the_share_of_a_toeplitz_matrix_is_one() -> None:

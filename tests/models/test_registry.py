@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lightning_bench.models.registry import create
+from lightning_bench.models.registry.registry import create
 
 
 @pytest.mark.parametrize(

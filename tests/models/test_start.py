@@ -8,8 +8,8 @@ import safetensors.torch
 import torch
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.registry import create
-from lightning_bench.models.start import read, start
+from lightning_bench.models.registry.registry import create
+from lightning_bench.models.weights.load_weights import read, start
 from tests.mirror import MODELS
 
 VIT = {"channels": 1, "image_size": 8, "patch": 4, "width": 16, "depth": 2, "heads": 2}

@@ -18,7 +18,7 @@ def check_model_command(
 ) -> int:
     """Check a model of your own on a CPU, in about a minute: shapes, gradients, state and more."""
     from lightning_bench.bench.errors import UserError
-    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.registry import catalogue as model_catalogue
     from lightning_bench.models.errors import ModelError
 
     try:
@@ -26,7 +26,7 @@ def check_model_command(
         model_catalogue.find(name)
     except ModelError as error:
         raise UserError(str(error)) from None
-    from lightning_bench.models.check import check
+    from lightning_bench.models.registry.contract import check
 
     results = check(name)
     failed = sum(result.status == "failed" for result in results)

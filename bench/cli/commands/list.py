@@ -33,7 +33,7 @@ def list_command(
 ) -> None:
     """List studies, models and data sets."""
     if output is ListFormat.MARKDOWN:
-        from lightning_bench.models import catalogue as model_catalogue
+        from lightning_bench.models.registry import catalogue as model_catalogue
 
         if kind is not Kind.MODELS:
             raise UserError(
@@ -74,7 +74,7 @@ def _studies() -> list[dict[str, Any]]:
 
 
 def _models() -> list[dict[str, Any]]:
-    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.registry import catalogue as model_catalogue
 
     return [
         {

@@ -157,7 +157,7 @@ def _contenders(names: list[str], settings: list[str], vary: str | None) -> "lis
 def _contender(name: str, label: str, given: dict[str, str], size: dict[str, str]) -> "Contender":
     from lightning_bench.bench.study import page
     from lightning_bench.bench.store.measurements import Contender
-    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.registry import catalogue as model_catalogue
     from lightning_bench.models.errors import ModelError
 
     values = {key: page.scalar(value) for key, value in (given | size).items()}
@@ -189,7 +189,7 @@ def _asked(
 def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[Table]":
     """The counts of these models, or of all, without allocating a weight."""
     from lightning_bench.bench.measure import model_counts
-    from lightning_bench.models import catalogue as model_catalogue
+    from lightning_bench.models.registry import catalogue as model_catalogue
     from lightning_bench.models.errors import ModelError
     from lightning_bench.reports.tables import speed, scaling
 

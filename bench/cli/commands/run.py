@@ -303,7 +303,7 @@ class _Way:
         from lightning_bench.bench.study import inputs as inputs_module
         from lightning_bench.bench.execute.local import Local
         from lightning_bench.bench.plan.source_digests import task_module
-        from lightning_bench.models import catalogue as model_catalogue
+        from lightning_bench.models.registry import catalogue as model_catalogue
 
         modules = {model_catalogue.find(entry.model).module for entry in study.entries.values()}
         for dataset in inputs_module.datasets(study):

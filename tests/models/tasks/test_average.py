@@ -5,7 +5,7 @@ from torch import nn
 
 from lightning_bench.data.batch import Batch
 from lightning_bench.models.tasks import classify
-from lightning_bench.models.tasks.average import Average
+from lightning_bench.models.tasks.weight_average import Average
 from lightning_bench.models.tasks.optimisation import Optimisation
 
 

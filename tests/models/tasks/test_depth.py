@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.registry import create
-from lightning_bench.models.tasks.depth import layers
+from lightning_bench.models.registry.registry import create
+from lightning_bench.models.tasks.layer_decay import layers
 from lightning_bench.models.tasks.optimisation import Optimisation
 
 SMALL = {

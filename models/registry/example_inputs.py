@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from lightning_bench.models.arguments import Value
-from lightning_bench.models.registry import Variant
+from lightning_bench.models.registry.arguments import Value
+from lightning_bench.models.registry.registry import Variant
 
 
 def example(found: Variant, batch: int, **arguments: Value) -> tuple[Tensor, ...]:

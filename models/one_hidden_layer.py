@@ -8,9 +8,9 @@ head, on the mean of each of the 10 maps, adds 110 in this example. No biases, a
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lightning_bench.models.layers.local import LocallyConnected
+from lightning_bench.models.layers.locally_connected import LocallyConnected
 from lightning_bench.models.layers.patches import check_shape
-from lightning_bench.models.registry import variant
+from lightning_bench.models.registry.registry import variant
 
 
 class OneHiddenLayer(nn.Module):

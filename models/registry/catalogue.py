@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from lightning_bench.models import arguments as signature
-from lightning_bench.models.arguments import Argument, Value
+from lightning_bench.models.registry import arguments as signature
+from lightning_bench.models.registry.arguments import Argument, Value
 from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 
 __all__ = ["Argument", "Entry", "check_arguments", "entries", "find", "markdown_table"]
@@ -198,7 +198,7 @@ def _run(*arguments: str) -> dict[str, Any]:
     """Run this module in a process of its own, since it has to import torch."""
     path = os.pathsep.join([str(HERE.parents[1]), *filter(None, sys.path), str(Path.cwd())])
     done = subprocess.run(
-        [sys.executable, "-m", "lightning_bench.models.catalogue", *arguments],
+        [sys.executable, "-m", "lightning_bench.models.registry.catalogue", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
@@ -243,17 +243,17 @@ def main() -> None:
     parser.add_argument("--count", metavar="JSON", help="print the counts of a list of models")
     parser.add_argument("--describe", metavar="NAME", help="print the facts of one model")
     options = parser.parse_args()
-    from lightning_bench.models import facts  # imports torch
+    from lightning_bench.models.registry import counting  # imports torch
 
     if options.count:
-        found = [facts.count_one(name, arguments) for name, arguments in json.loads(options.count)]
+        found = [counting.count_one(name, arguments) for name, arguments in json.loads(options.count)]
         print(json.dumps({"counts": found}))  # noqa: T201
     elif options.describe:
-        print(json.dumps(facts.describe(options.describe)))  # noqa: T201
+        print(json.dumps(counting.describe(options.describe)))  # noqa: T201
     elif options.print:
-        print(json.dumps({"digest": digest(), **facts.count()}))  # noqa: T201
+        print(json.dumps({"digest": digest(), **counting.count()}))  # noqa: T201
     else:
-        text = json.dumps({"digest": digest(), **facts.count()}, indent=1, ensure_ascii=False)
+        text = json.dumps({"digest": digest(), **counting.count()}, indent=1, ensure_ascii=False)
         beside = COMMITTED.with_suffix(".tmp")
         beside.write_text(text + "\n")
         beside.replace(COMMITTED)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from lightning_bench.models.convert import convert
+from lightning_bench.models.weights.convert_timm import convert
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.heads import output_names
+from lightning_bench.models.weights.heads import output_names
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from lightning_bench.models import arguments as signature
-from lightning_bench.models.arguments import Argument, Value
+from lightning_bench.models.registry import arguments as signature
+from lightning_bench.models.registry.arguments import Argument, Value
 from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 
 if TYPE_CHECKING:
@@ -135,11 +135,9 @@ def look_up(name: str) -> Variant:
     if ":" in name:
         return _imported(name)
     if name.startswith(("timm/", "hf/")):
-        from lightning_bench.models import (
-            library,  # here, since it registers its own variants with this module
-        )
+        from lightning_bench.models.registry import timm_library
 
-        return library.look_up(name)
+        return timm_library.look_up(name)
     if name not in variants():
         raise UnknownModel(f"there is no model {name!r}{nearest(name, variants())}")
     return variants()[name]

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from lightning_bench.models import flops as products
-from lightning_bench.models import library
+from lightning_bench.models.registry import flops as products
+from lightning_bench.models.registry import timm_library
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.inputs import example
-from lightning_bench.models.registry import Variant, create, look_up, variants
-from lightning_bench.models.tasks.depth import blocks
+from lightning_bench.models.registry.example_inputs import example
+from lightning_bench.models.registry.registry import Variant, create, look_up, variants
+from lightning_bench.models.tasks.layer_decay import blocks
 
 
 def parameters(model: nn.Module) -> int:
@@ -43,10 +43,10 @@ def count() -> dict[str, Any]:
             prefix: {
                 "package": package,
                 "version": importlib.metadata.version(package),
-                "names": library.names(prefix),
+                "names": timm_library.names(prefix),
                 "entry": _shared_entry(prefix),
             }
-            for prefix, package in library.PACKAGES.items()
+            for prefix, package in timm_library.PACKAGES.items()
         },
     }
 
@@ -99,5 +99,5 @@ def describe_variant(found: Variant, counted: bool = True) -> dict[str, Any]:
 
 def _shared_entry(prefix: str) -> dict[str, Any]:
     """Return the entry that all names of a library share, since all take the same arguments."""
-    found = library.look_up(f"{prefix}/{library.names(prefix)[0]}")
+    found = timm_library.look_up(f"{prefix}/{timm_library.names(prefix)[0]}")
     return {**describe_variant(found, counted=False), "family": prefix}

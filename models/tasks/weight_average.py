@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from lightning_bench.models.tasks.shards import part, sharded
+from lightning_bench.models.tasks.fsdp_tensors import part, sharded
 
 
 class Average(nn.Module):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.linear import Linear
-from lightning_bench.models.layers.memory import Memory, signs
+from lightning_bench.models.layers.text.cached_states import Memory, signs
 
 
 class TokenEmbedding(nn.Module):
