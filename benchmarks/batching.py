@@ -21,8 +21,8 @@ from scipy import stats
 from torch import Tensor, nn
 
 from lightning_bench.data.loader import Loader
-from lightning_bench.data.text import TextData
-from lightning_bench.data.texts import TextLoader, Texts
+from lightning_bench.data.modules.text_data import TextData
+from lightning_bench.data.token_arrays import TextLoader, Texts
 from lightning_bench.models.registry import registry
 
 Way = Literal["padded to 128", "by length"]

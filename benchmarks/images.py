@@ -28,8 +28,8 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
 from lightning_bench.data.catalogue import find
-from lightning_bench.data.images import ImageData
-from lightning_bench.data.streamed import StreamedImages
+from lightning_bench.data.modules.image_data import ImageData
+from lightning_bench.data.modules.streamed_images import StreamedImages
 
 SIZE = 96
 

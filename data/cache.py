@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lightning_bench.data import locations
+from lightning_bench.data.sources import locations
 
 _BLOCK = 1 << 24
 

@@ -8,8 +8,8 @@ Besides the names here, `folder:PATH` is any folder of images (`PATH/CLASS/…` 
 from collections.abc import Mapping
 from functools import cache
 
-from lightning_bench.data import known_images, known_text, known_vtab
-from lightning_bench.data.dataset import HIGHER_IS_BETTER, DataSet
+from lightning_bench.data.catalogue import known_images, known_text, known_vtab
+from lightning_bench.data.catalogue.dataset import HIGHER_IS_BETTER, DataSet
 from lightning_bench.data.errors import DataError, nearest
 
 __all__ = ["HIGHER_IS_BETTER", "DataSet", "entries", "find"]
@@ -34,7 +34,7 @@ def find(
     """Return the entry of a name with these settings; DataError names the nearest known name."""
     prefix, colon, path = name.partition(":")
     if colon and prefix == "folder":
-        from lightning_bench.data.folder import (
+        from lightning_bench.data.sources.folder import (
             describe,  # looks at the disk, which the catalogue doesn't
         )
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lightning_bench.data import cache, repository
+from lightning_bench.data import cache
+from lightning_bench.data.sources import repository
 from lightning_bench.data.catalogue import find
-from lightning_bench.data.dataset import MASKED, DataSet
+from lightning_bench.data.catalogue.dataset import MASKED, DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.progress import heard_by, size
 
@@ -85,7 +86,7 @@ def _prepare(entry: DataSet, progress: Progress, *, sample: bool) -> Prepared:
     import importlib
 
     module: Any = importlib.import_module(entry.module)
-    from lightning_bench.data.augment import Augmentation
+    from lightning_bench.data.transforms.augment import Augmentation
 
     recipe = {name: f.default for name, f in Augmentation.__dataclass_fields__.items()}
     data = module.make(

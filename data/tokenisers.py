@@ -16,7 +16,8 @@ import tokenizers
 from tokenizers import Tokenizer
 from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
-from lightning_bench.data import cache, progress, repository
+from lightning_bench.data import cache, progress
+from lightning_bench.data.sources import repository
 from lightning_bench.data.errors import DataError
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

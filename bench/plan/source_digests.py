@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lightning_bench.bench.spec import DataSpec, RunSpec
 from lightning_bench.data import catalogue as data_catalogue
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.probes import PROBES
 
@@ -39,17 +39,17 @@ _ROOMS = ("lightning_bench.data.", "lightning_bench.models.")
 #: Modules that find, describe or check things, but compute nothing of a run.
 _INDEXES = {
     "lightning_bench.data.catalogue",
-    "lightning_bench.data.dataset",
+    "lightning_bench.data.catalogue.dataset",
     "lightning_bench.data.errors",
-    "lightning_bench.data.examples",
-    "lightning_bench.data.fetch",
-    "lightning_bench.data.known_images",
-    "lightning_bench.data.known_text",
-    "lightning_bench.data.known_vtab",
-    "lightning_bench.data.locations",
+    "lightning_bench.data.previews",
+    "lightning_bench.data.sources.fetch",
+    "lightning_bench.data.catalogue.known_images",
+    "lightning_bench.data.catalogue.known_text",
+    "lightning_bench.data.catalogue.known_vtab",
+    "lightning_bench.data.sources.locations",
     "lightning_bench.data.prepare",
     "lightning_bench.data.progress",
-    "lightning_bench.data.repository",
+    "lightning_bench.data.sources.repository",
     "lightning_bench.models.registry.catalogue",
     "lightning_bench.models.registry.contract",
     "lightning_bench.models.errors",

@@ -18,9 +18,10 @@ import torch
 import transformers
 from torch import nn
 
-from lightning_bench.data import cache, locations, progress
-from lightning_bench.data.text import TextData
-from lightning_bench.data.texts import Texts
+from lightning_bench.data import cache, progress
+from lightning_bench.data.sources import locations
+from lightning_bench.data.modules.text_data import TextData
+from lightning_bench.data.token_arrays import Texts
 from lightning_bench.models.layers.text.token_embedding import FrozenEncoder
 from lightning_bench.models.layers.text.cached_states import Memory
 

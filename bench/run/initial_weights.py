@@ -11,7 +11,7 @@ from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import WEIGHTS, RunSpec, Scalar
 from lightning_bench.bench.store.store import WEIGHTS as FILE
 from lightning_bench.bench.store.store import Store
-from lightning_bench.data import repository
+from lightning_bench.data.sources import repository
 from lightning_bench.data.errors import DataError
 from lightning_bench.models.weights.load_weights import read, start
 

@@ -14,10 +14,10 @@ from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.plan.source_digests import dataset_of, task_module
 from lightning_bench.bench.spec import Recipe, RunSpec
 from lightning_bench.bench.run.initial_weights import Origin
-from lightning_bench.data import repository
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.sources import repository
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.examples import Example
+from lightning_bench.data.previews import Example
 from lightning_bench.models.registry import registry
 from lightning_bench.models.weights.heads import add_pair_head
 from lightning_bench.models.tasks.optimisation import Optimisation

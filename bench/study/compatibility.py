@@ -2,7 +2,7 @@
 
 from lightning_bench.bench.errors import nearest
 from lightning_bench.bench.spec import Recipe
-from lightning_bench.data.dataset import MASKED, DataSet
+from lightning_bench.data.catalogue.dataset import MASKED, DataSet
 from lightning_bench.models.probes import PROBES
 
 #: Settings of a recipe that change images.

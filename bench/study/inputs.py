@@ -6,8 +6,8 @@ from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import WEIGHTS, DataSpec
 from lightning_bench.bench.study.stages import Stage
 from lightning_bench.bench.study.study import Entry, Study
-from lightning_bench.data import rows
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.sources import readers
+from lightning_bench.data.catalogue.dataset import DataSet
 
 
 def datasets(study: Study) -> list[DataSet]:
@@ -26,7 +26,7 @@ def files(study: Study) -> list[tuple[DataSet, list[str]]]:
             trained |= {own for spec in study.data if (own := study.data_of(label, spec))}
     found = []
     for spec, whole in zip(_specs(study), datasets(study), strict=True):
-        dataset = rows.present(whole) if spec.sample else whole
+        dataset = readers.present(whole) if spec.sample else whole
         wanted = dataset.files if spec in trained else dataset.tests
         patterns = [dataset.files[split] for split in wanted if split in dataset.files]
         if dataset.repository:

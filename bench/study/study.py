@@ -24,7 +24,7 @@ from lightning_bench.bench.study.search_space import Parameter, Values
 from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
 from lightning_bench.bench.study.stages import Stage
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.models.registry import catalogue as model_catalogue
 
 SCALES = ("smoke", "small", "full")

@@ -12,7 +12,7 @@ from lightning_bench.bench.study.page import Where
 from lightning_bench.bench.study import validate_search
 from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import ModelSpec, Recipe, Scalar
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.errors import ModelError

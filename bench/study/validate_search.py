@@ -9,7 +9,7 @@ from lightning_bench.bench.study.page import Where
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import ARGS, BadSpace, Parameter, Space, resolve
 from lightning_bench.bench.spec import Recipe
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.models.registry import catalogue as model_catalogue
 
 if TYPE_CHECKING:

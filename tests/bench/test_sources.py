@@ -47,7 +47,7 @@ TRAINING = {
 @pytest.mark.parametrize("name", sorted(model_catalogue.entries()))
 def test_every_model_knows_its_files(name: str) -> None:
     entry = model_catalogue.entries()[name]
-    found = source_digests.behind(entry.module, "lightning_bench.data.images")
+    found = source_digests.behind(entry.module, "lightning_bench.data.modules.image_data")
     assert entry.module.removeprefix("lightning_bench.").replace(".", "/") + ".py" in found
     training = {
         name.removeprefix("lightning_bench.").replace(".", "/") + ".py" for name in TRAINING
@@ -59,7 +59,7 @@ def test_every_model_knows_its_files(name: str) -> None:
 
 
 def test_layers_are_followed_and_strangers_are_not() -> None:
-    found = source_digests.behind("lightning_bench.models.mixer", "lightning_bench.data.images")
+    found = source_digests.behind("lightning_bench.models.mixer", "lightning_bench.data.modules.image_data")
     assert any(path.startswith("models/layers/") for path in found)
     assert "models/vit.py" not in found
 
@@ -86,4 +86,4 @@ def test_nothing_of_it_imports_torch() -> None:
 
 def test_changes_are_named() -> None:
     assert source_digests.changed({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]
-    assert data_catalogue.entries()["digits"].module == "lightning_bench.data.images"
+    assert data_catalogue.entries()["digits"].module == "lightning_bench.data.modules.image_data"

@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 from torchvision.transforms import v2
 
-from lightning_bench.data import randaugment
-from lightning_bench.data.augment import Augmentation, alter, draw, erase, mix, mixed_targets
+from lightning_bench.data.transforms import randaugment
+from lightning_bench.data.transforms.augment import Augmentation, alter, draw, erase, mix, mixed_targets
 from lightning_bench.data.loader import generator
 
 SIZE = (32, 32)

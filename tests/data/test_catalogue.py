@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from lightning_bench.data.catalogue import HIGHER_IS_BETTER, entries, find
-from lightning_bench.data.images import ImageData
+from lightning_bench.data.modules.image_data import ImageData
 from lightning_bench.models.tasks.scores import score
 from tests.data import tiny
 

@@ -6,12 +6,12 @@ import io
 import numpy as np
 from PIL import Image
 
-from lightning_bench.data import examples
+from lightning_bench.data import previews
 from lightning_bench.data.catalogue import find
-from lightning_bench.data.corpus import Corpus
-from lightning_bench.data.images import ImageData
-from lightning_bench.data.streamed import StreamedImages
-from lightning_bench.data.text import TextData
+from lightning_bench.data.modules.corpus import Corpus
+from lightning_bench.data.modules.image_data import ImageData
+from lightning_bench.data.modules.streamed_images import StreamedImages
+from lightning_bench.data.modules.text_data import TextData
 
 
 def opened(picture: str) -> Image.Image:
@@ -35,7 +35,7 @@ def test_large_pictures_are_made_small_and_classes_are_named(mirror) -> None:
     data = ImageData("pets", batch_size=8, seed=0)
     data.setup()
     shown = data.examples()
-    assert len(shown) == examples.CLASSES
+    assert len(shown) == previews.CLASSES
     assert shown[0].label == "abyssinian"
     assert {opened(example.picture).size for example in shown} == {(48 * 3 + 4, 48)}
     assert sum(len(example.picture) for example in shown) < 100_000
@@ -51,7 +51,7 @@ def test_photographs_that_are_not_kept_are_shown_too(mirror, tmp_path, monkeypat
     data = StreamedImages(find("imagenet1k"), batch_size=8, seed=0, sample=True, workers=0)
     data.setup()
     shown = data.examples()
-    assert 0 < len(shown) <= examples.CLASSES
+    assert 0 < len(shown) <= previews.CLASSES
     assert all(example.label.startswith("n0") for example in shown[:5])
     assert opened(shown[0].picture).height == 48
 
@@ -71,5 +71,5 @@ def test_texts_are_shown_as_they_stood(mirror, weights) -> None:
 def test_a_corpus_shows_what_it_cuts_and_long_texts_are_cut() -> None:
     data = Corpus("python-docs", batch_size=8, seed=0)
     data.setup()
-    assert all(0 < len(example.texts[0]) <= examples.LETTERS for example in data.examples())
-    assert examples.text("x", ["a  b\nc", "d" * 999]).texts == ("a b c", "d" * 238 + " …")
+    assert all(0 < len(example.texts[0]) <= previews.LETTERS for example in data.examples())
+    assert previews.text("x", ["a  b\nc", "d" * 999]).texts == ("a b c", "d" * 238 + " …")

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from lightning_bench.data import cache
-from lightning_bench.data.augment import Augmentation
-from lightning_bench.data.embedded import Images
+from lightning_bench.data.transforms.augment import Augmentation
+from lightning_bench.data.sources.digits import Images
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.images import ImageData, ImageLoader, check, fingerprint, load
+from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check, fingerprint, load
 from lightning_bench.data.loader import Order
 
 REAL = ("cifar10", "pets")
@@ -112,7 +112,7 @@ def test_a_global_batch_is_augmented_the_same_on_any_number_of_ranks(
 
 def test_cifar10_opens_again_without_decoding_and_in_place(mirror, monkeypatch) -> None:
     ImageData("cifar10", batch_size=64, seed=0).setup()
-    monkeypatch.setattr("lightning_bench.data.images.decode_all", None)
+    monkeypatch.setattr("lightning_bench.data.modules.image_data.decode_all", None)
     started = time.perf_counter()
     again = ImageData("cifar10", batch_size=64, seed=0)
     again.setup()

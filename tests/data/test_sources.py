@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from lightning_bench.data import cache, repository
+from lightning_bench.data import cache
+from lightning_bench.data.sources import repository
 from lightning_bench.data.catalogue import entries, find
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.images import ImageData
+from lightning_bench.data.modules.image_data import ImageData
 from lightning_bench.data.prepare import prepare
-from lightning_bench.data.text import TextData
+from lightning_bench.data.modules.text_data import TextData
 
 
 def encoded(colour: int, size: int = 32) -> bytes:
@@ -146,7 +147,7 @@ def test_any_folder_of_images(shape: str, tmp_path, monkeypatch) -> None:
 
 
 def test_own_texts(tmp_path, monkeypatch) -> None:
-    from lightning_bench.data.corpus import Corpus
+    from lightning_bench.data.modules.corpus import Corpus
 
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     words = np.random.default_rng(0).choice(["ab", "bc", "cd", "de", "ef", "fg", "gh"], (300, 30))

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bench.data import entailment, polarity, rows, tokenisers
+from lightning_bench.data.sources import entailment, polarity, readers
+from lightning_bench.data import tokenisers
 from lightning_bench.data.catalogue import entries, find
-from lightning_bench.data.corpus import Corpus
-from lightning_bench.data.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
-from lightning_bench.data.masking import IGNORED
-from lightning_bench.data.text import TextData
+from lightning_bench.data.modules.corpus import Corpus
+from lightning_bench.data.sources.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
+from lightning_bench.data.transforms.masking import IGNORED
+from lightning_bench.data.modules.text_data import TextData
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "mnli", "qnli", "wnli", "ag-news")
 SAMPLES = {"mrpc", "mnli", "qnli", "ag-news"}
@@ -150,7 +151,7 @@ def test_a_vocabulary_of_30_000_is_trained_on_real_texts(mirror) -> None:
         text
         for name in ("ag-news", "sst2", "mnli", "qnli", "mrpc", "cola")
         for column in find(name).columns
-        for piece in rows.of(find(name), ("train",))["train"].column(column)
+        for piece in readers.of(find(name), ("train",))["train"].column(column)
         for text in piece
     ]
     tokenizer = tokenisers.train(lambda: texts, 30_000)

@@ -202,7 +202,7 @@ def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
 def _demand_data(plan: "Plan") -> None:
     """Say in one line, before anything starts, what data or weights are not to be had."""
     from lightning_bench.bench.study import inputs
-    from lightning_bench.data import repository
+    from lightning_bench.data.sources import repository
     from lightning_bench.data.errors import DataError
 
     try:

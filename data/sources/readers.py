@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lightning_bench.data import repository
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.sources import repository
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError, nearest
 
 _PIECE = 2048
@@ -210,13 +210,13 @@ class Folders(Rows):
 def of(entry: DataSet, splits: tuple[str, ...] | None = None) -> dict[str, Rows]:
     """Find the source's splits, all of them or those that are asked for."""
     if entry.name.startswith("folder:"):
-        from lightning_bench.data import folder
+        from lightning_bench.data.sources import folder
 
         return folder.rows(entry.source)
     if entry.repository is None:
-        from lightning_bench.data import own_text
+        from lightning_bench.data.sources import user_text
 
-        return own_text.rows(entry.source)
+        return user_text.rows(entry.source)
     wanted = {split: entry.files[split] for split in splits or entry.files if split in entry.files}
     files = repository.files(entry.repository, list(wanted.values()), revision=entry.revision)
     found = {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from lightning_bench.data import locations
+from lightning_bench.data.sources import locations
 from lightning_bench.data.errors import DataError
 
 Kind = Literal["dataset", "model"]
@@ -115,7 +115,7 @@ def _ways(repository: str, kind: Kind) -> str:
 
 def _download(repository: str, patterns: Sequence[str], revision: str | None, kind: Kind) -> Path:
     _knock(repository, patterns, kind)
-    from lightning_bench.data.fetch import fetch
+    from lightning_bench.data.sources.fetch import fetch
 
     pinned = revision or _pinned(repository, kind)
     try:

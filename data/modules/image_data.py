@@ -9,18 +9,19 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from lightning_bench.data import cache, embedded, examples, real, rows, split
-from lightning_bench.data.augment import Augmentation, Draw, alter, draw, erase, mix, mixed_targets
+from lightning_bench.data import cache, previews, split
+from lightning_bench.data.sources import digits, imagenet_real, readers
+from lightning_bench.data.transforms.augment import Augmentation, Draw, alter, draw, erase, mix, mixed_targets
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue import find
-from lightning_bench.data.dataset import DataSet
-from lightning_bench.data.decode import decode_all
-from lightning_bench.data.embedded import Images
+from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.transforms.decode import decode_all
+from lightning_bench.data.sources.digits import Images
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.examples import Example
+from lightning_bench.data.previews import Example
 from lightning_bench.data.loader import Loader, Order, generator
 
-_EMBEDDED: Mapping[str, Callable[[], dict[str, Images]]] = {"digits": embedded.digits}
+_EMBEDDED: Mapping[str, Callable[[], dict[str, Images]]] = {"digits": digits.digits}
 #: Changes when what is kept of the same files would be something else.
 _FORMAT = 2
 
@@ -101,9 +102,9 @@ class ImageData(pl.LightningDataModule):
         return [
             Example(
                 names[label] if label < len(names) else f"class {label}",
-                picture=examples.picture([self.pixels("train", int(row)) for row in found]),
+                picture=previews.picture([self.pixels("train", int(row)) for row in found]),
             )
-            for label, found in examples.by_class(self._labels_of()["train"])
+            for label, found in previews.by_class(self._labels_of()["train"])
         ]
 
     def pixels(self, split: str, row: int) -> np.ndarray:
@@ -266,7 +267,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
 def _decode(
     draft: cache.Draft,
     entry: DataSet,
-    source: rows.Rows,
+    source: readers.Rows,
     parts: Mapping[str, np.ndarray],
     labels: np.ndarray,
 ) -> None:
@@ -293,10 +294,10 @@ def _decode(
         )
 
 
-def _relabel(draft: cache.Draft, entry: DataSet, found: Mapping[str, rows.Rows]) -> None:
+def _relabel(draft: cache.Draft, entry: DataSet, found: Mapping[str, readers.Rows]) -> None:
     assert entry.relabelled is not None
     names = [e.name for piece in found["test"].column(entry.columns[0]) for e in piece]
-    draft.save("test-labels", real.labels(entry.relabelled, names))
+    draft.save("test-labels", imagenet_real.labels(entry.relabelled, names))
 
 
 def moments(pixels: np.ndarray) -> tuple[Tensor, Tensor]:

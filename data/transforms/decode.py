@@ -10,7 +10,7 @@ from PIL import Image, UnidentifiedImageError
 
 from lightning_bench.data import progress
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.rows import Encoded
+from lightning_bench.data.sources.readers import Encoded
 
 _MODES = {1: "L", 3: "RGB"}
 

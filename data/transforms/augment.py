@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lightning_bench.data import randaugment
+from lightning_bench.data.transforms import randaugment
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,13 +22,14 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from lightning_bench.data import cache, real, rows, split
-from lightning_bench.data.augment import Augmentation
+from lightning_bench.data import cache, split
+from lightning_bench.data.sources import imagenet_real, readers
+from lightning_bench.data.transforms.augment import Augmentation
 from lightning_bench.data.batch import Batch
-from lightning_bench.data.dataset import DataSet
-from lightning_bench.data.decode import image_size, open_image, pixels, reason, square
+from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.transforms.decode import image_size, open_image, pixels, reason, square
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.images import ImageData, ImageLoader, check_labels
+from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check_labels
 from lightning_bench.data.loader import Order, generator
 
 #: The part of the shorter side that evaluation sees, as everywhere for ImageNet.
@@ -65,7 +66,7 @@ class StreamedImages(ImageData):
         needed = [s for s in wanted or self.entry.splits if self.entry.serves(s, stage)]
         if self.sources.keys() >= set(needed):
             return
-        found = rows.of(self.entry, wanted)
+        found = readers.of(self.entry, wanted)
         labels = {name: source.labels(self.entry.label) for name, source in found.items()}
         for name, values in labels.items():
             check_labels(f"{self.entry.name}/{name}", values, self.entry.classes)
@@ -87,7 +88,7 @@ class StreamedImages(ImageData):
         if self.entry.relabelled:
             table, _ = self.sources["test"]
             names = [cell["path"] or "" for cell in table[self.entry.columns[0]]]
-            self._labels["test"] = real.labels(self.entry.relabelled, names)
+            self._labels["test"] = imagenet_real.labels(self.entry.relabelled, names)
             digest.update(self._labels["test"].tobytes())
         self.fingerprint = digest.hexdigest()
         self.names = next(iter(found.values())).names(self.entry.label)
@@ -280,9 +281,9 @@ class Files:
         return {"image": {"bytes": path.read_bytes(), "path": str(path)}}
 
 
-def _table(source: rows.Rows) -> Any:
+def _table(source: readers.Rows) -> Any:
     """The split as `datasets` maps it, its images left as bytes."""
-    if isinstance(source, rows.Folders):
+    if isinstance(source, readers.Folders):
         return Files(source.files)
     files = [str(path) for path in source.files]
     found = datasets.load_dataset("parquet", data_files={"rows": files}, split="rows")

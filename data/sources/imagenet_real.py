@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lightning_bench.data import repository
+from lightning_bench.data.sources import repository
 from lightning_bench.data.errors import DataError
 
 _NUMBER = re.compile(r"val_0*(\d+)")

@@ -9,13 +9,14 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from lightning_bench.data import cache, examples, progress, rows, split, texts, tokenisers
+from lightning_bench.data import cache, previews, progress, split, token_arrays, tokenisers
+from lightning_bench.data.sources import readers
 from lightning_bench.data.batch import Batch
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.masking import Masking
-from lightning_bench.data.text import TextData
-from lightning_bench.data.texts import TextLoader
+from lightning_bench.data.transforms.masking import Masking
+from lightning_bench.data.modules.text_data import TextData
+from lightning_bench.data.token_arrays import TextLoader
 
 _FORMAT = 3
 _PIECE = 4096
@@ -59,7 +60,7 @@ class MaskedLoader(TextLoader):
     So the masks don't depend on the batch size, on the order or on the number of ranks.
     """
 
-    def __init__(self, found: texts.Texts, masking: Masking, **options: Any) -> None:
+    def __init__(self, found: token_arrays.Texts, masking: Masking, **options: Any) -> None:
         super().__init__(found, **options)
         self.masking = masking
 
@@ -89,7 +90,7 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> Corpus
 
 def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     """Tokenise a corpus, or open what was tokenised before."""
-    found = rows.of(entry)
+    found = readers.of(entry)
     made_from = {
         "format": _FORMAT,
         "tokenizers": tokenizers.__version__,
@@ -129,7 +130,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.length}", made_from, fill)
 
 
-def hash_of(found: Mapping[str, rows.Rows]) -> str:
+def hash_of(found: Mapping[str, readers.Rows]) -> str:
     """The digest of texts that lie in no file."""
     return cache.fingerprint(
         (name, np.array([text for piece in source.column("text") for text in piece]))
@@ -171,7 +172,7 @@ def _packed(
     chunks = [stream[i : i + length - 2] for i in range(0, len(stream), length - 2)]
     tokens = [np.concatenate([[first], chunk, [last]]).astype(np.int32) for chunk in chunks]
     second = np.array([len(text) for text in tokens], dtype=np.int32)
-    texts.save(draft, name, tokens, second, np.zeros(len(tokens), dtype=np.int64))
+    token_arrays.save(draft, name, tokens, second, np.zeros(len(tokens), dtype=np.int64))
 
 
 def _pairs(
@@ -200,22 +201,22 @@ def _pairs(
             second.append(len(one) + 2)
             labels.append(int(is_next))
     joined = [text.astype(np.int32) for text in tokens]
-    texts.save(
+    token_arrays.save(
         draft, name, joined, np.array(second, dtype=np.int32), np.array(labels, dtype=np.int64)
     )
 
 
 def _examples(
     draft: cache.Draft, tokenizer: tokenizers.Tokenizer, entry: DataSet
-) -> list[examples.Example]:
+) -> list[previews.Example]:
     """Training texts as a model gets them, but for the masks."""
-    tokens, starts, second, labels = (draft.array(f"train-{part}") for part in texts.Texts._fields)
+    tokens, starts, second, labels = (draft.array(f"train-{part}") for part in token_arrays.Texts._fields)
     found = []
-    for row in examples.spread(labels):
+    for row in previews.spread(labels):
         own = tokens[starts[row] : starts[row + 1]]
         parts = own[: second[row]], own[second[row] :]
         read = [tokenizer.decode(part.tolist()) for part in parts if len(part)]
-        found.append(examples.text(entry.labels[labels[row]] if entry.labels else "", read))
+        found.append(previews.text(entry.labels[labels[row]] if entry.labels else "", read))
     return found
 
 

@@ -7,23 +7,15 @@ import numpy as np
 import pytorch_lightning as pl
 import tokenizers
 
-from lightning_bench.data import (
-    cache,
-    entailment,
-    examples,
-    polarity,
-    rows,
-    split,
-    texts,
-    tokenisers,
-)
+from lightning_bench.data import cache, previews, split, token_arrays, tokenisers
+from lightning_bench.data.sources import entailment, polarity, readers
 from lightning_bench.data.catalogue import find
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.examples import Example
-from lightning_bench.data.images import check_labels
+from lightning_bench.data.previews import Example
+from lightning_bench.data.modules.image_data import check_labels
 from lightning_bench.data.loader import Order
-from lightning_bench.data.texts import TextLoader, Texts
+from lightning_bench.data.token_arrays import TextLoader, Texts
 
 _GENERATED = {"polarity": polarity, "entailment": entailment}
 _FORMAT = 3
@@ -49,7 +41,7 @@ class TextData(pl.LightningDataModule):
         super().__init__()
         self.entry = find(entry) if isinstance(entry, str) else entry
         if sample:
-            self.entry = rows.present(self.entry)
+            self.entry = readers.present(self.entry)
         self.batch_size, self.seed, self.sample = batch_size, seed, sample
         self.rank, self.world_size = rank, world_size
         self.splits: dict[str, Texts] = {}
@@ -64,13 +56,13 @@ class TextData(pl.LightningDataModule):
     def _open(self, kept: cache.Bundle, stage: str | None) -> None:
         """Map the splits of a bundle, and of the training split the shots that are asked for."""
         names = [name for name in kept.facts["splits"] if self.entry.serves(name, stage)]
-        self.splits = {name: texts.load(kept, name) for name in names}
+        self.splits = {name: token_arrays.load(kept, name) for name in names}
         self.shown = [Example(label, tuple(t)) for label, t, _ in kept.facts["examples"]]
         self.fingerprint = kept.fingerprint
         if self.entry.shots:
             train = self.splits["train"]
             members = split.shots(self.entry, train.labels, seed=self.seed)
-            self.splits["train"] = texts.select(train, members)
+            self.splits["train"] = token_arrays.select(train, members)
             self.fingerprint = cache.part(self.fingerprint, members)
 
     @property
@@ -119,7 +111,7 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> TextDa
 
 def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     """Tokenise the texts of a data set, or open what was tokenised before."""
-    found = {} if entry.name in _GENERATED else rows.of(entry)
+    found = {} if entry.name in _GENERATED else readers.of(entry)
     made_from = {
         "format": _FORMAT,
         "tokenizers": tokenizers.__version__,
@@ -145,15 +137,15 @@ def _generate(draft: cache.Draft, entry: DataSet) -> None:
     if tokenizer.get_vocab_size() > entry.vocab_size:
         raise DataError(f"{entry.name} has {tokenizer.get_vocab_size()} words")
     for name, (columns, labels) in generator.splits(entry.splits).items():
-        tokens, second = texts.encode(tokenizer, columns, entry.length)
-        texts.save(draft, name, tokens, second, np.array(labels, dtype=np.int64))
+        tokens, second = token_arrays.encode(tokenizer, columns, entry.length)
+        token_arrays.save(draft, name, tokens, second, np.array(labels, dtype=np.int64))
         if name == "train":
             draft.facts["examples"] = _examples(entry, columns, np.array(labels))
     draft.facts["splits"] = list(entry.splits)
 
 
 def _tokenise(
-    draft: cache.Draft, entry: DataSet, found: Mapping[str, rows.Rows], *, sample: bool
+    draft: cache.Draft, entry: DataSet, found: Mapping[str, readers.Rows], *, sample: bool
 ) -> None:
     labels = {name: _labels(entry, source) for name, source in found.items()}
     parts = split.plan(entry, labels, sample=sample)
@@ -167,11 +159,11 @@ def _tokenise(
         tokenizer = tokenisers.train(lambda: seen, tokenisers.wanted_size(entry.tokenizer))
     else:
         tokenizer = tokenisers.load(entry.tokenizer)
-    encoded = {name: texts.encode(tokenizer, c, entry.length) for name, c in columns.items()}
+    encoded = {name: token_arrays.encode(tokenizer, c, entry.length) for name, c in columns.items()}
     for name, (where, members) in parts.items():
         tokens, second = encoded[where]
         chosen = [tokens[row] for row in members]
-        texts.save(draft, name, chosen, second[members], labels[where][members])
+        token_arrays.save(draft, name, chosen, second[members], labels[where][members])
     _, members = parts["train"]
     trained = [[column[row] for row in members] for column in columns["train"]]
     draft.facts["examples"] = _examples(entry, trained, labels["train"][members])
@@ -182,15 +174,15 @@ def _examples(
     entry: DataSet, columns: Sequence[Sequence[str]], labels: np.ndarray
 ) -> list[Example]:
     return [
-        examples.text(
+        previews.text(
             entry.labels[labels[row]] if entry.labels else f"{labels[row]:g}",
             [column[row] for column in columns],
         )
-        for row in examples.spread(labels)
+        for row in previews.spread(labels)
     ]
 
 
-def _labels(entry: DataSet, source: rows.Rows) -> np.ndarray:
+def _labels(entry: DataSet, source: readers.Rows) -> np.ndarray:
     labels = source.labels(entry.label)
     if entry.task == "regress":
         wrong = np.flatnonzero(~np.isfinite(labels))

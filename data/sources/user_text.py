@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.folder import place
-from lightning_bench.data.rows import Rows, kind_of
+from lightning_bench.data.sources.folder import place
+from lightning_bench.data.sources.readers import Rows, kind_of
 
 _SUFFIXES = {".txt", ".json", ".jsonl", ".gz", ".parquet"}
 

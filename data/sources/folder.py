@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from lightning_bench.data import locations
-from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.sources import locations
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.rows import Folders, Rows, Shards, is_image
+from lightning_bench.data.sources.readers import Folders, Rows, Shards, is_image
 
 _SPLITS = {
     "train": "train",
