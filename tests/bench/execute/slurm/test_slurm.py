@@ -15,7 +15,7 @@ import pytest
 from lightning_bench.bench.execute import slurm
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store, read_record
-from tests.slurm import cluster
+from tests.bench.execute.slurm import cluster
 
 ROOT = Path(__file__).parents[2]
 BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]

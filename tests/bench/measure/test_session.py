@@ -61,7 +61,7 @@ def session(
 ) -> Session:
     values = {"mode": "infer", "batch_size": 1, **setting}
     asked = [(each, Setting(**values)) for each in contenders]
-    course = Course(asked, pace, quick=True, sources={}, modules=["tests.measure.synthetic"])
+    course = Course(asked, pace, quick=True, sources={}, modules=["tests.bench.measure.synthetic"])
     return course.run(Store(tmp_path), log or Log())
 
 

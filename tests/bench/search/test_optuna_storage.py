@@ -12,7 +12,7 @@ import pytest
 
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.search import optuna_storage
-from tests.search.conftest import Postgres
+from tests.bench.search.conftest import Postgres
 
 HOLD = """\
 import fcntl, sys, time

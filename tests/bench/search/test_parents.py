@@ -10,7 +10,7 @@ import pytest
 
 from lightning_bench.bench.search import optuna_storage
 from lightning_bench.bench.study.study import load
-from tests.search.running import attempts, kill, ledgers, start, wait, write
+from tests.bench.search.running import attempts, kill, ledgers, start, wait, write
 
 PARENTS, TRIALS = 4, 16
 
