@@ -29,12 +29,12 @@ from torchvision import transforms
 # Run as a script, this file would hide the package of the same name.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from lightning_bench.data.sources import repository  # noqa: E402
-from lightning_bench.data.transforms.augment import Augmentation  # noqa: E402
 from lightning_bench.data.batch import Batch  # noqa: E402
 from lightning_bench.data.catalogue import entries  # noqa: E402
 from lightning_bench.data.modules.image_data import ImageData  # noqa: E402
 from lightning_bench.data.modules.text_data import TextData  # noqa: E402
+from lightning_bench.data.sources import repository  # noqa: E402
+from lightning_bench.data.transforms.augment import Augmentation  # noqa: E402
 from lightning_bench.models.registry import registry  # noqa: E402
 
 BATCH = 256

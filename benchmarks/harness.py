@@ -33,12 +33,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from benchmarks.common import verdict
 from lightning_bench.bench.run.control import Conductor, Control
 from lightning_bench.bench.run.loading import load, make_task, optimisation
+from lightning_bench.bench.run.trainer import quieten
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.store import Store
-from lightning_bench.bench.run.trainer import quieten
-from lightning_bench.data.transforms.augment import Augmentation
-from lightning_bench.data.modules.image_data import ImageLoader
 from lightning_bench.data.loader import Order
+from lightning_bench.data.modules.image_data import ImageLoader
+from lightning_bench.data.transforms.augment import Augmentation
 from lightning_bench.models.registry.registry import create
 from lightning_bench.models.tasks.classify import Classify
 from lightning_bench.models.tasks.task import Task

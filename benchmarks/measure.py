@@ -16,9 +16,9 @@ from torch.utils.benchmark import Timer
 
 from lightning_bench.bench.measure.clock import WallClock
 from lightning_bench.bench.measure.protocol import Failed, Job, Ready
-from lightning_bench.bench.store.measurements import Contender, Setting
-from lightning_bench.bench.measure.warm_up import CAREFUL, QUICK, Pace
 from lightning_bench.bench.measure.session import Course
+from lightning_bench.bench.measure.warm_up import CAREFUL, QUICK, Pace
+from lightning_bench.bench.store.measurements import Contender, Setting
 from lightning_bench.bench.store.store import Store
 from lightning_bench.models.registry.registry import create
 from lightning_bench.reports.statistics import timing

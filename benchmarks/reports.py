@@ -22,13 +22,13 @@ import numpy as np
 
 from benchmarks.common import BENCH, verdict
 from benchmarks.planning import fill
-from lightning_bench.bench.store.record import Cost, DataFacts, Epoch, Provenance, Record
 from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
+from lightning_bench.bench.store.record import Cost, DataFacts, Epoch, Provenance, Record
 from lightning_bench.bench.store.store import Store
 from lightning_bench.reports.build import build
 from lightning_bench.reports.inputs_digest import inputs
-from lightning_bench.reports.report import Entry, Report, Request, Run
 from lightning_bench.reports.render.write import write
+from lightning_bench.reports.report import Entry, Report, Request, Run
 
 T = TypeVar("T")
 PAGE = """\

@@ -38,8 +38,8 @@ scales: {smoke: {}}
 FRESH = """
 import time
 began = time.perf_counter()
-from lightning_bench.bench.study import load
-from lightning_bench.bench.training import train
+from lightning_bench.bench.study.study import load
+from lightning_bench.bench.run.training import train
 import torch
 torch.set_num_threads(1)
 spec = load("quickstart", None, ["recipe.epochs=1"]).runs()[0].spec

@@ -24,10 +24,10 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 
 from benchmarks.common import verdict
-from lightning_bench.bench.store.record import Cost, Epoch, Provenance, Record
 from lightning_bench.bench.search import ledger, optuna_storage
 from lightning_bench.bench.search.tuner import Tuner
 from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store.record import Cost, Epoch, Provenance, Record
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.study import load
 
@@ -121,7 +121,8 @@ def _drive(folder: Path, parents: int, url: str | None) -> tuple[list[float], li
     # One that has been at it alone would leave its trials in a database.
     cells = [replace(cell, study=folder.name) for cell in study.cells()]
     tuners = [
-        Tuner(cells, store, optuna_storage.connect(url, folder / "store/searches")) for _ in range(parents)
+        Tuner(cells, store, optuna_storage.connect(url, folder / "store/searches"))
+        for _ in range(parents)
     ]
     wall, cpu = [], []
     for turn in range(1, TRIALS // parents + 1):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lightning_bench.data import cache
-from lightning_bench.data.sources import repository
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.catalogue.dataset import MASKED, DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.progress import heard_by, size
+from lightning_bench.data.sources import repository
 
 #: Is told a line of what happens now.
 Progress = Callable[[str], None]

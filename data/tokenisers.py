@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
 from lightning_bench.data import cache, progress
-from lightning_bench.data.sources import repository
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.sources import repository
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 #: Repositories with BERT's uncased vocabulary, and its SHA-256.

@@ -3,17 +3,17 @@
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
+from lightning_bench.models.layers.feedforward import FeedForward
+from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.pooling import TextPool, pooling
+from lightning_bench.models.layers.text.text_model import TextModel
 from lightning_bench.models.layers.text.token_embedding import (
     EncoderLayers,
     FrozenEncoder,
     TokenEmbedding,
     embedding,
 )
-from lightning_bench.models.layers.feedforward import FeedForward
-from lightning_bench.models.layers.initialise import initialise
-from lightning_bench.models.layers.pooling import TextPool, pooling
 from lightning_bench.models.registry.registry import variant
-from lightning_bench.models.layers.text.text_model import TextModel
 
 
 class OneDirection(nn.Module):

@@ -5,8 +5,8 @@ The small ones are those of Turc et al., 2019, "Well-read students learn better"
 
 from typing import TypedDict, Unpack
 
-from lightning_bench.models.registry.transformers_library import HuggingFaceText, configuration
 from lightning_bench.models.registry.registry import variant
+from lightning_bench.models.registry.transformers_library import HuggingFaceText, configuration
 
 
 class Options(TypedDict, total=False):

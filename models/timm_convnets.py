@@ -5,8 +5,8 @@ NFNet-F4+ and HaloNet-H4 are not in timm; they are made from its configuration c
 
 from torch import nn
 
-from lightning_bench.models.registry.timm_library import timm_model
 from lightning_bench.models.registry.registry import variant
+from lightning_bench.models.registry.timm_library import timm_model
 
 
 @variant("ResNet-18")

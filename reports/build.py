@@ -3,13 +3,23 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from lightning_bench.reports.tables import across_data_sets, published, failed_attempts, convergence, cost, speed, results, scaling, tuning
-from lightning_bench.reports.figures import captions
 from lightning_bench.reports import inputs_digest
-from lightning_bench.reports.statistics import per_example, ranking, samples
-from lightning_bench.reports.text import provenance_lines, findings
+from lightning_bench.reports.figures import captions
 from lightning_bench.reports.figures.figure_data import Sketch
 from lightning_bench.reports.report import Report, Request, Run, State
+from lightning_bench.reports.statistics import per_example, ranking, samples
+from lightning_bench.reports.tables import (
+    across_data_sets,
+    convergence,
+    cost,
+    failed_attempts,
+    published,
+    results,
+    scaling,
+    speed,
+    tuning,
+)
+from lightning_bench.reports.text import findings, provenance_lines
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 

@@ -8,10 +8,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lightning_bench.bench.spec import Recipe, Scalar
 from lightning_bench.bench.store.measurements import Session
 from lightning_bench.bench.store.record import Environment, Examples, Record
 from lightning_bench.bench.store.trial import Ledger
-from lightning_bench.bench.spec import Recipe, Scalar
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
 REPORT_VERSION = 11

@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 import lightning_bench
-from lightning_bench.bench.cli.commands import cancel, check, check_model, compare, describe, list, logs, measure, plan, prepare, report, run as run_module, status, sync
+from lightning_bench.bench.cli.commands.cancel import cancel_command
+from lightning_bench.bench.cli.commands.check import check_command, reproduce_command
+from lightning_bench.bench.cli.commands.check_model import check_model_command
+from lightning_bench.bench.cli.commands.compare import compare_command, diff_command
+from lightning_bench.bench.cli.commands.describe import describe_command
+from lightning_bench.bench.cli.commands.list import list_command
+from lightning_bench.bench.cli.commands.logs import logs_command
+from lightning_bench.bench.cli.commands.measure import measure_command
+from lightning_bench.bench.cli.commands.plan import plan_command
+from lightning_bench.bench.cli.commands.prepare import prepare_command
+from lightning_bench.bench.cli.commands.report import report_command
+from lightning_bench.bench.cli.commands.run import run_command
+from lightning_bench.bench.cli.commands.status import status_command
+from lightning_bench.bench.cli.commands.sync import sync_command
 from lightning_bench.bench.errors import UserError
 
 EXIT_CODES = """\
@@ -23,22 +36,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.command("list")(list.list_command)
-app.command("describe")(describe.describe_command)
-app.command("plan")(plan.plan_command)
-app.command("prepare")(prepare.prepare_command)
-app.command("run")(run_module.run_command)
-app.command("status")(status.status_command)
-app.command("logs")(logs.logs_command)
-app.command("cancel")(cancel.cancel_command)
-app.command("measure")(measure.measure_command)
-app.command("report")(report.report_command)
-app.command("compare")(compare.compare_command)
-app.command("diff")(compare.diff_command)
-app.command("sync")(sync.sync_command)
-app.command("check")(check.check_command)
-app.command("reproduce")(check.reproduce_command)
-app.command("check-model")(check_model.check_model_command)
+app.command("list")(list_command)
+app.command("describe")(describe_command)
+app.command("plan")(plan_command)
+app.command("prepare")(prepare_command)
+app.command("run")(run_command)
+app.command("status")(status_command)
+app.command("logs")(logs_command)
+app.command("cancel")(cancel_command)
+app.command("measure")(measure_command)
+app.command("report")(report_command)
+app.command("compare")(compare_command)
+app.command("diff")(diff_command)
+app.command("sync")(sync_command)
+app.command("check")(check_command)
+app.command("reproduce")(reproduce_command)
+app.command("check-model")(check_model_command)
 
 #: Click's own usage errors, which typer brings along; `typer.BadParameter` is one of them.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from lightning_bench.bench.errors import UserError, nearest
 from lightning_bench.models.probes import PROBES
 from lightning_bench.reports import inputs_digest
+from lightning_bench.reports.render.write import FORMATS, Format, kinds_of_figures, paths, write
 from lightning_bench.reports.report import (
     PERCENT,
     Attempt,
@@ -25,11 +26,10 @@ from lightning_bench.reports.report import (
     Run,
     State,
 )
-from lightning_bench.reports.render.write import FORMATS, Format, kinds_of_figures, paths, write
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.store import store as stores
     from lightning_bench.bench.plan.plan import Plan, PlannedRun
+    from lightning_bench.bench.store import store as stores
     from lightning_bench.bench.store.record import Examples
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.study import Entry as StudyEntry
@@ -228,16 +228,16 @@ def _depth(entry: "StudyEntry") -> int | None:
 
 def _speeds(plan: "Plan", store: "Store") -> dict[str, Any]:
     """The session that measured the study's models, and who is who in it."""
-    from lightning_bench.bench.measure import contenders as contenders_module
+    from lightning_bench.bench.measure import contenders
 
     runs, wanted = [planned.run for planned in plan.runs], plan.study.measure
-    session = contenders_module.find(store, runs, wanted) if wanted and runs else None
+    session = contenders.find(store, runs, wanted) if wanted and runs else None
     if session is None:
         return {}
-    contenders: dict[str, dict[str, str]] = {}
-    for (entry, dataset), contender in contenders_module.contenders(runs, wanted).items():
-        contenders.setdefault(dataset, {})[entry] = contender.label
-    return {"measured": session, "contenders": contenders}
+    labels: dict[str, dict[str, str]] = {}
+    for (entry, dataset), contender in contenders.contenders(runs, wanted).items():
+        labels.setdefault(dataset, {})[entry] = contender.label
+    return {"measured": session, "contenders": labels}
 
 
 def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":
@@ -321,9 +321,11 @@ def published(study: "Study", against: str | None = None) -> list[Published]:
     found = []
     try:
         for table, columns in study.published.items():
-            if table not in printed_tables_module.names():
-                raise UserError(f"unknown printed table {table!r}{nearest(table, printed_tables_module.names())}")
-            found += printed_tables_module.rows(table, columns)
+            if table not in printed_tables.names():
+                raise UserError(
+                    f"unknown printed table {table!r}{nearest(table, printed_tables.names())}"
+                )
+            found += printed_tables.rows(table, columns)
     except ValueError as error:
         raise UserError(f"{study.name}: {error}") from None
     if against == "published" and not found:
@@ -333,10 +335,10 @@ def published(study: "Study", against: str | None = None) -> list[Published]:
 
 def _own(study: "Study", path: Path) -> list[Published]:
     """The rows of a page of the user's."""
-    from lightning_bench.reports.tables import printed_tables as printed_tables_module
+    from lightning_bench.reports.tables import printed_tables
 
     try:
-        table = printed_tables_module.load_page(path)
+        table = printed_tables.load_page(path)
     except OSError as error:
         raise UserError(
             f"--against {path}: {error.strerror}; it takes published, none, or a page"
@@ -347,7 +349,7 @@ def _own(study: "Study", path: Path) -> list[Published]:
     known = {column: column for column in table.columns if column in [*ids, "parameters"]}
     if not known.keys() - {"parameters"}:
         raise UserError(f"--against {path}: no column is one of {', '.join(ids)}")
-    return printed_tables_module.beside(table, path.stem, known)
+    return printed_tables.beside(table, path.stem, known)
 
 
 def _runs(plan: "Plan", store: "Store") -> list[Run]:

@@ -15,9 +15,9 @@ from lightning_bench.reports.text.numbers import joined
 
 if TYPE_CHECKING:
     from lightning_bench.bench.measure.protocol import Failed, Job, Ready
-    from lightning_bench.bench.store.measurements import Contender, Session, Setting
     from lightning_bench.bench.measure.warm_up import Pace
     from lightning_bench.bench.plan.plan import Plan
+    from lightning_bench.bench.store.measurements import Contender, Session, Setting
     from lightning_bench.bench.store.store import Store
 
 
@@ -46,9 +46,9 @@ def measure(
     way: Way,
 ) -> "Session":
     """Measure, keep the session in the store, and return it; nothing is kept of half of one."""
-    from lightning_bench.bench.measure import contenders as contenders_module
-    from lightning_bench.bench.store import session_files
+    from lightning_bench.bench.measure import contenders
     from lightning_bench.bench.measure.session import Course
+    from lightning_bench.bench.store import session_files
     from lightning_bench.models.registry import catalogue as model_catalogue
 
     modules = {model_catalogue.find(contender.model).module for contender, _ in asked}
@@ -57,7 +57,7 @@ def measure(
         asked=asked,
         pace=pace,
         quick=way.quick,
-        sources=contenders_module.sources_of(contender for contender, _ in asked),
+        sources=contenders.sources_of(contender for contender, _ in asked),
         modules=modules,
         title=way.title,
         varied=way.varied,
@@ -72,12 +72,12 @@ def measure(
 def for_study(console: Console, store: "Store", plan: "Plan") -> None:
     """Measure the models of a study that asks for it, unless that is done and nothing changed."""
     from lightning_bench.bench.execute.devices import gpus
-    from lightning_bench.bench.measure import contenders as contenders_module
+    from lightning_bench.bench.measure import contenders
 
     runs, wanted = [planned.run for planned in plan.runs], plan.study.measure
-    if wanted is None or not runs or contenders_module.find(store, runs, wanted):
+    if wanted is None or not runs or contenders.find(store, runs, wanted):
         return
-    asked = contenders_module.asked(runs, wanted, "cuda" if gpus() else "cpu")
+    asked = contenders.asked(runs, wanted, "cuda" if gpus() else "cpu")
     models = len({contender.label for contender, _ in asked})
     console.print(f"{plan.study.name}: {models} models to measure, {joined(wanted.mode)}")
     store.prepare()

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from lightning_bench.bench.store import provenance
-from lightning_bench.bench.execute.launcher import Ending, Job, Launcher
 from lightning_bench.bench.execute.job import Execution, Order
+from lightning_bench.bench.execute.launcher import Ending, Job, Launcher
 from lightning_bench.bench.plan.plan import PlannedRun
+from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.record import Epoch, Failure, FailureClass, Record
 from lightning_bench.bench.store.store import Attempt, Damaged, Store, Taken, read_record
 

@@ -16,8 +16,8 @@ from select import select
 from typing import TYPE_CHECKING
 
 from lightning_bench.bench.execute import devices
-from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.execute.job import STOPPED, TAKEN, Device, Order, carry_out
+from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
 
 if TYPE_CHECKING:

@@ -27,12 +27,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from lightning_bench.bench.execute import job as orders
-from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.execute.launcher import Ending, Job
+from lightning_bench.bench.execute import job as orders
 from lightning_bench.bench.execute.job import STOPPED, TAKEN, Order
+from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.store.store import Attempt, Store
+from lightning_bench.bench.study.cluster import Cluster
 
 _POLL_S = 1.0
 #: The queue is asked no more often than this.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lightning_bench.bench.plan import source_digests
+from lightning_bench.bench.spec import Precision, Settings
 from lightning_bench.bench.store import session_files
 from lightning_bench.bench.store.measurements import Contender, Mode, Session, Setting
-from lightning_bench.bench.spec import Precision, Settings
 from lightning_bench.bench.store.store import Store
 from lightning_bench.models.registry import catalogue as model_catalogue
 

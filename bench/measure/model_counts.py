@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from lightning_bench.bench.store.measurements import Counts
 from lightning_bench.bench.spec import Scalar
+from lightning_bench.bench.store.measurements import Counts
 from lightning_bench.models.registry import counting, flops
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.registry import Variant, look_up

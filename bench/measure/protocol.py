@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Literal
 
+from lightning_bench.bench.measure.warm_up import Pace
 from lightning_bench.bench.store.measurements import (
     Block,
     Contender,
@@ -13,7 +14,6 @@ from lightning_bench.bench.store.measurements import (
     Setting,
     WarmUp,
 )
-from lightning_bench.bench.measure.warm_up import Pace
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
 import lightning_bench
-from lightning_bench.bench.store import provenance
+from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
 from lightning_bench.bench.measure import machine
-from lightning_bench.bench.store import session_files
 from lightning_bench.bench.measure.protocol import Failed, Job, Ready, Taken, carry_out
+from lightning_bench.bench.measure.warm_up import Pace, largest_batch, turns
+from lightning_bench.bench.store import provenance, session_files
 from lightning_bench.bench.store.measurements import (
     Block,
     Contender,
@@ -25,8 +26,6 @@ from lightning_bench.bench.store.measurements import (
     Session,
     Setting,
 )
-from lightning_bench.bench.measure.warm_up import Pace, largest_batch, turns
-from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
 from lightning_bench.bench.store.record import Provenance
 from lightning_bench.bench.store.store import Store
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_bench.bench.measure.clock import Step
-from lightning_bench.bench.store.measurements import Contender, Setting
 from lightning_bench.bench.spec import Precision
+from lightning_bench.bench.store.measurements import Contender, Setting
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.registry import Variant, look_up
 

@@ -11,10 +11,10 @@ from statistics import median
 from typing import Literal
 
 from lightning_bench.bench.plan import dependents
-from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.plan.source_digests import changed
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.store import Attempt
+from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.study.study import Run, Study
 
 State = Literal["done", "missing", "stale", "failed", "running"]
@@ -136,7 +136,9 @@ def make(
     ]
     ledgers = list(searches)
     trials = any(not ledger.closed for ledger in ledgers)
-    return Plan(study, found, ledgers, dependents.demand(list(judged.values()), found, trials=trials))
+    return Plan(
+        study, found, ledgers, dependents.demand(list(judged.values()), found, trials=trials)
+    )
 
 
 def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:

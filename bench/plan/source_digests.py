@@ -14,8 +14,8 @@ from pathlib import Path
 from lightning_bench.bench.spec import DataSpec, RunSpec
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.data.catalogue.dataset import DataSet
-from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.probes import PROBES
+from lightning_bench.models.registry import catalogue as model_catalogue
 
 PACKAGE = "lightning_bench"
 

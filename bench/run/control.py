@@ -12,12 +12,12 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 
-from lightning_bench.bench.run.checkpoint import Checkpoints, State
 from lightning_bench.bench.execute.job import STOPPED
+from lightning_bench.bench.run.checkpoint import Checkpoints, State
 from lightning_bench.bench.run.checkpoint_state import capture, restore
 from lightning_bench.bench.store.store import Request
-from lightning_bench.models.tasks.training_steps import Batch
 from lightning_bench.models.tasks.task import Task
+from lightning_bench.models.tasks.training_steps import Batch
 
 #: A call of the training loop takes as many steps as fit into this; then the ranks agree anew.
 _BITE_S = 0.1

@@ -19,11 +19,11 @@ import transformers
 from torch import nn
 
 from lightning_bench.data import cache, progress
-from lightning_bench.data.sources import locations
 from lightning_bench.data.modules.text_data import TextData
+from lightning_bench.data.sources import locations
 from lightning_bench.data.token_arrays import Texts
-from lightning_bench.models.layers.text.token_embedding import FrozenEncoder
 from lightning_bench.models.layers.text.cached_states import Memory
+from lightning_bench.models.layers.text.token_embedding import FrozenEncoder
 
 #: More than this is not kept, but computed as it is read.
 MOST_BYTES = 8 * 2**30

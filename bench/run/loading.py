@@ -6,22 +6,22 @@ from typing import Any, Protocol
 
 import torch
 
-from lightning_bench.bench.study import compatibility
+from lightning_bench.bench.plan.source_digests import dataset_of, task_module
 from lightning_bench.bench.run import initial_weights as starts
 from lightning_bench.bench.run.control import Loader
 from lightning_bench.bench.run.distributed import ALONE, Rank
-from lightning_bench.bench.store.record import Start
-from lightning_bench.bench.plan.source_digests import dataset_of, task_module
-from lightning_bench.bench.spec import Recipe, RunSpec
 from lightning_bench.bench.run.initial_weights import Origin
-from lightning_bench.data.sources import repository
+from lightning_bench.bench.spec import Recipe, RunSpec
+from lightning_bench.bench.store.record import Start
+from lightning_bench.bench.study import compatibility
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.previews import Example
+from lightning_bench.data.sources import repository
 from lightning_bench.models.registry import registry
-from lightning_bench.models.weights.heads import add_pair_head
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.task import Task
+from lightning_bench.models.weights.heads import add_pair_head
 
 
 class DataProblem(Exception):

@@ -13,15 +13,15 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from lightning_bench.bench.store import provenance
+from lightning_bench.bench.execute.job import Order
+from lightning_bench.bench.run.callbacks import Diverged
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.loading import DataProblem
-from lightning_bench.bench.execute.job import Order
+from lightning_bench.bench.run.training import Outcome
+from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import Cost, Curve, Failure, FailureClass, Record
-from lightning_bench.bench.run.callbacks import Diverged
 from lightning_bench.bench.store.store import WEIGHTS, Store, write_atomically
-from lightning_bench.bench.run.training import Outcome
 
 
 @dataclass

@@ -9,18 +9,18 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 
+from lightning_bench.bench.execute.job import Strategy, unfit
 from lightning_bench.bench.run import initial_weights as starts
+from lightning_bench.bench.run.callbacks import Ending, Reporter, check_scored, prober
 from lightning_bench.bench.run.checkpoint import State
 from lightning_bench.bench.run.control import Conductor, Control, Pruned
-from lightning_bench.bench.run.loading import DataModule, load, load_model, make_task, revision
-from lightning_bench.bench.execute.job import Strategy, unfit
 from lightning_bench.bench.run.distributed import ALONE, Rank
-from lightning_bench.bench.store.record import DataFacts, Epoch, Start
-from lightning_bench.bench.run.callbacks import Ending, Reporter, check_scored, prober
 from lightning_bench.bench.run.fsdp import InStep
-from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.run.initial_weights import Origin
+from lightning_bench.bench.run.loading import DataModule, load, load_model, make_task, revision
 from lightning_bench.bench.run.trainer import make_trainer, quieten, seed_everything
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store.record import DataFacts, Epoch, Start
 from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
 
@@ -79,7 +79,9 @@ def train(
     loaded(data)
     model, begun, checkpoints = load_model(spec, data, origin)
     if spec.model.args.get("encoder"):
-        from lightning_bench.bench.run import encoder_cache  # here, since few runs need transformers
+        from lightning_bench.bench.run import (
+            encoder_cache,  # here, since few runs need transformers
+        )
 
         encoder_cache.remember(model, data, device)
     if spec.recipe.freeze:

@@ -18,14 +18,11 @@ from pathlib import Path
 
 import torch
 
-from lightning_bench.bench.store import provenance
+from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, Device, Order
+from lightning_bench.bench.execute.processes import die_with_parent, send_output
 from lightning_bench.bench.run import initial_weights as starts
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Interrupt, Stopped
-from lightning_bench.bench.run.loading import DataModule
-from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, Device, Order
-from lightning_bench.bench.execute.processes import die_with_parent, send_output
-from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.run.distributed import (
     PATIENCE_S,
     Rank,
@@ -35,10 +32,13 @@ from lightning_bench.bench.run.distributed import (
     report,
     reported,
 )
-from lightning_bench.bench.store.record import Epoch, Example, Examples, Failure
+from lightning_bench.bench.run.loading import DataModule
 from lightning_bench.bench.run.result import Recording, describe, log_name
-from lightning_bench.bench.store.store import Store, Taken
 from lightning_bench.bench.run.training import Outcome, train
+from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store.provenance import now
+from lightning_bench.bench.store.record import Epoch, Example, Examples, Failure
+from lightning_bench.bench.store.store import Store, Taken
 from lightning_bench.data.errors import DataError
 from lightning_bench.models.registry import registry
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from lightning_bench.bench.study.search_space import ARGS
 from lightning_bench.bench.store.trial import Ledger
+from lightning_bench.bench.study.search_space import ARGS
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Study

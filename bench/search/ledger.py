@@ -22,11 +22,11 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.study.search_cell import Cell
-from lightning_bench.bench.study.search_space import Values
-from lightning_bench.bench.store.trial import Ledger, Trial
 from lightning_bench.bench.plan.source_digests import changed
 from lightning_bench.bench.store.store import is_locked, write_atomically
+from lightning_bench.bench.store.trial import Ledger, Trial
+from lightning_bench.bench.study.search_cell import Cell
+from lightning_bench.bench.study.search_space import Values
 
 _VALUES: TypeAdapter[Values] = TypeAdapter(Values)
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.study.search_space import Parameter
 from lightning_bench.bench.store.trial import Trial
+from lightning_bench.bench.study.search_space import Parameter
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -3,9 +3,9 @@
 import hashlib
 from typing import TYPE_CHECKING
 
+from lightning_bench.bench.spec import Scalar
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter, Space
-from lightning_bench.bench.spec import Scalar
 
 if TYPE_CHECKING:
     from optuna import Study, Trial

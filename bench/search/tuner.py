@@ -13,17 +13,17 @@ from datetime import datetime
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.store import provenance
-from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.execute.executor import Listener
+from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.plan.plan import PlannedRun, judge
-from lightning_bench.bench.store.record import Epoch, Record
 from lightning_bench.bench.search import ledger
-from lightning_bench.bench.study.search_cell import Cell
 from lightning_bench.bench.search.ledger import Book, Claim
 from lightning_bench.bench.search.optuna_study import Sampling
-from lightning_bench.bench.store.trial import Trial, TrialState
+from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store.record import Epoch, Record
 from lightning_bench.bench.store.store import Attempt, Store
+from lightning_bench.bench.store.trial import Trial, TrialState
+from lightning_bench.bench.study.search_cell import Cell
 from lightning_bench.bench.study.study import Run
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The store: records, trials, measurement sessions, predictions and provenance on disk."""

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lightning_bench.bench.store.record import Provenance
 from lightning_bench.bench.spec import Precision, Scalar
+from lightning_bench.bench.store.record import Provenance
 
 SCHEMA_VERSION = 1
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from lightning_bench.bench.store.measurements import SCHEMA_VERSION, Contender, Session, Setting
 from lightning_bench.bench.spec import canonical_json
+from lightning_bench.bench.store.measurements import SCHEMA_VERSION, Contender, Session, Setting
 from lightning_bench.bench.store.store import Damaged, Store, seal, unseal, write_atomically
 
 

@@ -37,8 +37,8 @@ from typing import Literal
 from pydantic import ValidationError
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Examples, Record
 from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Examples, Record
 
 #: The file of a run's final weights, where others start from them.
 WEIGHTS = "weights.safetensors"

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lightning_bench.bench.spec import Scalar
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter
-from lightning_bench.bench.spec import Scalar
 
 TrialState = Literal["done", "pruned", "failed"]
 

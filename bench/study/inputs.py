@@ -6,8 +6,8 @@ from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import WEIGHTS, DataSpec
 from lightning_bench.bench.study.stages import Stage
 from lightning_bench.bench.study.study import Entry, Study
-from lightning_bench.data.sources import readers
 from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.sources import readers
 
 
 def datasets(study: Study) -> list[DataSet]:

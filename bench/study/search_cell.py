@@ -7,9 +7,9 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 
+from lightning_bench.bench.spec import ModelSpec, Recipe, RunSpec, Scalar, canonical_json
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Space, apply
-from lightning_bench.bench.spec import ModelSpec, Recipe, RunSpec, Scalar, canonical_json
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.models.registry.arguments import Argument
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from lightning_bench.bench.study.search_space import Parameter
 from lightning_bench.bench.spec import Settings
+from lightning_bench.bench.study.search_space import Parameter
 
 SamplerName = Literal["tpe", "random", "gp", "cmaes", "grid"]
 PrunerName = Literal["none", "median", "asha", "hyperband"]

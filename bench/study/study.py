@@ -10,19 +10,18 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator
 
 from lightning_bench import studies
-from lightning_bench.bench.study import page as pages
-from lightning_bench.bench.study import validate, stages
-from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.errors import UserError, nearest
 from lightning_bench.bench.measure.contenders import Measure
+from lightning_bench.bench.plan.source_digests import dataset_of
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
+from lightning_bench.bench.study import page as pages
+from lightning_bench.bench.study import stages, validate, validate_search
+from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.messages import explain
 from lightning_bench.bench.study.page import Location
-from lightning_bench.bench.study import validate_search
 from lightning_bench.bench.study.search_cell import Cell
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter, Values
-from lightning_bench.bench.plan.source_digests import dataset_of
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
 from lightning_bench.bench.study.stages import Stage
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.models.registry import catalogue as model_catalogue
@@ -170,7 +169,9 @@ class Study(Settings):
         meetings, spaces = self._meetings(), {}
         for label, entry in self.entries.items():
             read = [dataset_of(spec) for met, _, spec in meetings if met == label]
-            spaces[label] = validate_search.space_of(self.search, entry, self.recipe_of(label), read)
+            spaces[label] = validate_search.space_of(
+                self.search, entry, self.recipe_of(label), read
+            )
         return [
             Cell(
                 study=f"{self.name}-{self.scale}",

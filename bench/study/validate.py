@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from lightning_bench.bench.study import compatibility, stages
 from lightning_bench.bench.errors import UserError, nearest
-from lightning_bench.bench.study.messages import explain
-from lightning_bench.bench.study.page import Where
-from lightning_bench.bench.study import validate_search
 from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import ModelSpec, Recipe, Scalar
+from lightning_bench.bench.study import compatibility, stages, validate_search
+from lightning_bench.bench.study.messages import explain
+from lightning_bench.bench.study.page import Where
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry import catalogue as model_catalogue
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Entry, Study

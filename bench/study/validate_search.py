@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.spec import Recipe
+from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.page import Where
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import ARGS, BadSpace, Parameter, Space, resolve
-from lightning_bench.bench.spec import Recipe
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.models.registry import catalogue as model_catalogue
 

@@ -39,7 +39,11 @@ def make(name: str, store: Path, study: str, scale: str) -> Tracker:
     from lightning_bench.bench.tracking import csv_and_tensorboard
 
     folder = f"{study}-{scale}"
-    return csv_and_tensorboard.Csv(store, folder) if name == "csv" else csv_and_tensorboard.TensorBoard(store, folder)
+    return (
+        csv_and_tensorboard.Csv(store, folder)
+        if name == "csv"
+        else csv_and_tensorboard.TensorBoard(store, folder)
+    )
 
 
 class Mirror(Listener):

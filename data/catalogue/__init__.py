@@ -1,1 +1,50 @@
-"""TODO."""
+"""The catalogue of named data sets: plain facts, read without torch.
+
+Besides the names here, `folder:PATH` is any folder of images (`PATH/CLASS/…` or
+`PATH/SPLIT/CLASS/…`), and `text:PATH` any .txt file, folder of them, or parquet with a column
+`text`; a relative PATH starts at the data mirror, so that a run's key holds no machine's path.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+
+from lightning_bench.data.catalogue import known_images, known_text, known_vtab
+from lightning_bench.data.catalogue.dataset import HIGHER_IS_BETTER, DataSet
+from lightning_bench.data.errors import DataError, nearest
+
+__all__ = ["HIGHER_IS_BETTER", "DataSet", "entries", "find"]
+
+
+@cache
+def entries() -> Mapping[str, DataSet]:
+    """Every data set by its name, in alphabetical order."""
+    known = (*known_images.DATA_SETS, *known_text.DATA_SETS, *known_vtab.DATA_SETS)
+    return {entry.name: entry for entry in sorted(known, key=lambda entry: entry.name)}
+
+
+def find(
+    name: str,
+    *,
+    image_size: int | None = None,
+    length: int | None = None,
+    tokenizer: str | None = None,
+    shots: int | None = None,
+    shifts: int = 0,
+) -> DataSet:
+    """Return the entry of a name with these settings; DataError names the nearest known name."""
+    prefix, colon, path = name.partition(":")
+    if colon and prefix == "folder":
+        from lightning_bench.data.sources.folder import (
+            describe,  # looks at the disk, which the catalogue doesn't
+        )
+
+        entry = describe(path)
+    elif colon and prefix == "text":
+        entry = known_text.own_text(path)
+    elif name in entries():
+        entry = entries()[name]
+    else:
+        raise DataError(f"unknown data set {name!r}{nearest(name, entries())}")
+    return entry.changed(
+        image_size=image_size, length=length, tokenizer=tokenizer, shots=shots, shifts=shifts
+    )

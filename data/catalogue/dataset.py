@@ -77,10 +77,16 @@ class DataSet:
         """The module of the data module that loads it; its `make` makes one."""
         if self.kind == "image":
             return (
-                "lightning_bench.data.modules.streamed_images" if self.streamed else "lightning_bench.data.modules.image_data"
+                "lightning_bench.data.modules.streamed_images"
+                if self.streamed
+                else "lightning_bench.data.modules.image_data"
             )
         raw = self.task in MASKED or self.name.endswith("-nsp")
-        return "lightning_bench.data.modules.corpus" if raw else "lightning_bench.data.modules.text_data"
+        return (
+            "lightning_bench.data.modules.corpus"
+            if raw
+            else "lightning_bench.data.modules.text_data"
+        )
 
     @property
     def tests(self) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The LightningDataModules: images, streamed images, texts, corpora."""

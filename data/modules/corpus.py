@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from lightning_bench.data import cache, previews, progress, split, token_arrays, tokenisers
-from lightning_bench.data.sources import readers
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.transforms.masking import Masking
 from lightning_bench.data.modules.text_data import TextData
+from lightning_bench.data.sources import readers
 from lightning_bench.data.token_arrays import TextLoader
+from lightning_bench.data.transforms.masking import Masking
 
 _FORMAT = 3
 _PIECE = 4096
@@ -210,7 +210,9 @@ def _examples(
     draft: cache.Draft, tokenizer: tokenizers.Tokenizer, entry: DataSet
 ) -> list[previews.Example]:
     """Training texts as a model gets them, but for the masks."""
-    tokens, starts, second, labels = (draft.array(f"train-{part}") for part in token_arrays.Texts._fields)
+    tokens, starts, second, labels = (
+        draft.array(f"train-{part}") for part in token_arrays.Texts._fields
+    )
     found = []
     for row in previews.spread(labels):
         own = tokens[starts[row] : starts[row + 1]]

@@ -10,16 +10,24 @@ import torch
 from torch import Tensor
 
 from lightning_bench.data import cache, previews, split
-from lightning_bench.data.sources import digits, imagenet_real, readers
-from lightning_bench.data.transforms.augment import Augmentation, Draw, alter, draw, erase, mix, mixed_targets
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.catalogue.dataset import DataSet
-from lightning_bench.data.transforms.decode import decode_all
-from lightning_bench.data.sources.digits import Images
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.previews import Example
 from lightning_bench.data.loader import Loader, Order, generator
+from lightning_bench.data.previews import Example
+from lightning_bench.data.sources import digits, imagenet_real, readers
+from lightning_bench.data.sources.digits import Images
+from lightning_bench.data.transforms.augment import (
+    Augmentation,
+    Draw,
+    alter,
+    draw,
+    erase,
+    mix,
+    mixed_targets,
+)
+from lightning_bench.data.transforms.decode import decode_all
 
 _EMBEDDED: Mapping[str, Callable[[], dict[str, Images]]] = {"digits": digits.digits}
 #: Changes when what is kept of the same files would be something else.
@@ -234,7 +242,7 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> ImageD
 
 def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     """Decode the images of a data set, or open what was decoded before."""
-    found = rows.of(entry)
+    found = readers.of(entry)
     made_from = {
         "format": _FORMAT,
         "pillow": PIL.__version__,

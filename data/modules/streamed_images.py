@@ -23,14 +23,14 @@ from PIL import Image
 from torch import Tensor
 
 from lightning_bench.data import cache, split
-from lightning_bench.data.sources import imagenet_real, readers
-from lightning_bench.data.transforms.augment import Augmentation
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue.dataset import DataSet
-from lightning_bench.data.transforms.decode import image_size, open_image, pixels, reason, square
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check_labels
 from lightning_bench.data.loader import Order, generator
+from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check_labels
+from lightning_bench.data.sources import imagenet_real, readers
+from lightning_bench.data.transforms.augment import Augmentation
+from lightning_bench.data.transforms.decode import image_size, open_image, pixels, reason, square
 
 #: The part of the shorter side that evaluation sees, as everywhere for ImageNet.
 EVALUATION_CROP = 0.875

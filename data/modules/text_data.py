@@ -8,13 +8,13 @@ import pytorch_lightning as pl
 import tokenizers
 
 from lightning_bench.data import cache, previews, split, token_arrays, tokenisers
-from lightning_bench.data.sources import entailment, polarity, readers
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.previews import Example
-from lightning_bench.data.modules.image_data import check_labels
 from lightning_bench.data.loader import Order
+from lightning_bench.data.modules.image_data import check_labels
+from lightning_bench.data.previews import Example
+from lightning_bench.data.sources import entailment, polarity, readers
 from lightning_bench.data.token_arrays import TextLoader, Texts
 
 _GENERATED = {"polarity": polarity, "entailment": entailment}

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from lightning_bench.data.sources import locations
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.sources import locations
 from lightning_bench.data.sources.readers import Folders, Rows, Shards, is_image
 
 _SPLITS = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lightning_bench.data.sources import repository
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.sources import repository
 
 _NUMBER = re.compile(r"val_0*(\d+)")
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lightning_bench.data.sources import repository
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError, nearest
+from lightning_bench.data.sources import repository
 
 _PIECE = 2048
 _IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}

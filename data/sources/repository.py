@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from lightning_bench.data.sources import locations
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.sources import locations
 
 Kind = Literal["dataset", "model"]
 #: How long to wait for the hub's first sign of life.

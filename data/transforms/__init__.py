@@ -1,1 +1,1 @@
-"""TODO."""
+"""Decoding, augmentation of batches, and masking of tokens."""

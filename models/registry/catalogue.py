@@ -1,9 +1,9 @@
 """What models there are and what they take and cost, told without importing torch.
 
-`python -m models.catalogue` writes the facts that need torch (exact parameters, FLOPs) into
-`catalogue.json`, together with a digest of the sources that they were counted from. Where the
-installed sources differ from that digest, or another package brings models, the facts are
-counted again in a subprocess and kept in the user's cache directory.
+`python -m lightning_bench.models.registry.catalogue` writes the facts that need torch (exact
+parameters, FLOPs) into `catalogue.json`, together with a digest of the sources that they were
+counted from. Where the installed sources differ from that digest, or another package brings
+models, the facts are counted again in a subprocess and kept in the user's cache directory.
 """
 
 import argparse
@@ -20,15 +20,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 from lightning_bench.models.registry import arguments as signature
 from lightning_bench.models.registry.arguments import Argument, Value
-from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 
 __all__ = ["Argument", "Entry", "check_arguments", "entries", "find", "markdown_table"]
 
 ENTRY_POINTS = "lightning_bench.models"
-HERE = Path(__file__).parent
-COMMITTED = HERE / "catalogue.json"
+HERE = Path(__file__).parents[1]
+COMMITTED = Path(__file__).parent / "catalogue.json"
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,9 @@ def main() -> None:
     from lightning_bench.models.registry import counting  # imports torch
 
     if options.count:
-        found = [counting.count_one(name, arguments) for name, arguments in json.loads(options.count)]
+        found = [
+            counting.count_one(name, arguments) for name, arguments in json.loads(options.count)
+        ]
         print(json.dumps({"counts": found}))  # noqa: T201
     elif options.describe:
         print(json.dumps(counting.describe(options.describe)))  # noqa: T201

@@ -17,12 +17,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lightning_bench.models.registry.arguments import Value
 from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry.arguments import Value
 from lightning_bench.models.registry.counting import parameters
-from lightning_bench.models.weights.heads import reset_head
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.registry import Variant, look_up
+from lightning_bench.models.weights.heads import reset_head
 
 CLASSES = 5
 LENGTH = 16

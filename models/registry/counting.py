@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import flops as products
 from lightning_bench.models.registry import timm_library
-from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.registry import Variant, create, look_up, variants
 from lightning_bench.models.tasks.layer_decay import blocks

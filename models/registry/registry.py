@@ -23,9 +23,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
+from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 from lightning_bench.models.registry import arguments as signature
 from lightning_bench.models.registry.arguments import Argument, Value
-from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,10 +9,10 @@ from functools import cache
 
 from torch import nn
 
-from lightning_bench.models.registry.arguments import read_signature
 from lightning_bench.models.errors import ModelError, UnknownModel, nearest
-from lightning_bench.models.registry.transformers_library import HuggingFaceText, configuration
+from lightning_bench.models.registry.arguments import read_signature
 from lightning_bench.models.registry.registry import Variant
+from lightning_bench.models.registry.transformers_library import HuggingFaceText, configuration
 
 PACKAGES = {"hf": "transformers", "timm": "timm"}
 # In transformers' lists of encoders, and yet: decoders that need an end token in every text,

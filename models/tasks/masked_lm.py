@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_bench.models.tasks.optimisation import Optimisation
-from lightning_bench.models.tasks.training_steps import Batch
 from lightning_bench.models.tasks.task import Task
+from lightning_bench.models.tasks.training_steps import Batch
 
 #: The target of a token that is not to be predicted.
 IGNORED = -100

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from torch import nn, optim
 
-from lightning_bench.models.tasks.layer_decay import layers
 from lightning_bench.models.tasks.fsdp_tensors import sharded
+from lightning_bench.models.tasks.layer_decay import layers
 
 
 @dataclass(frozen=True, kw_only=True)

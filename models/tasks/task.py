@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn, optim
 from torchmetrics import MeanMetric
 
-from lightning_bench.models.tasks.weight_average import Average
+from lightning_bench.models.tasks.collected_predictions import Predictions
 from lightning_bench.models.tasks.freezing import freeze_body, train_head
 from lightning_bench.models.tasks.optimisation import Optimisation
-from lightning_bench.models.tasks.collected_predictions import Predictions
 from lightning_bench.models.tasks.scores import score
 from lightning_bench.models.tasks.training_steps import Batch, Learner, Progress, Steps
+from lightning_bench.models.tasks.weight_average import Average
 
 
 class Task(Learner, ABC):

@@ -9,8 +9,8 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn, optim
 
-from lightning_bench.models.tasks.weight_average import Average
 from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.weight_average import Average
 
 
 class Batch(Protocol):

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Published and pre-trained weights: reading, converting from timm, resetting heads."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from lightning_bench.models.weights.convert_timm import convert
 from lightning_bench.models.errors import ModelError
+from lightning_bench.models.weights.convert_timm import convert
 from lightning_bench.models.weights.heads import output_names
 
 

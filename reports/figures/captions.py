@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from lightning_bench.reports.tables import across_data_sets, depth_scaling, speed
+from lightning_bench.reports.report import Figure, Request, Table
 from lightning_bench.reports.statistics import tuning_effort
 from lightning_bench.reports.statistics.samples import Samples
-from lightning_bench.reports.report import Figure, Request, Table
+from lightning_bench.reports.tables import across_data_sets, depth_scaling, speed
 from lightning_bench.reports.text.numbers import slug
 
 #: Entries whose colours and markers can be told apart; of more than that the others are grey.
@@ -101,7 +101,10 @@ def _growth(request: Request, name: str, dataset: str, samples: Samples) -> Iter
         for record in sample.done.values()
         if record.cost
     }
-    found = {"depth": depth_scaling.by_depth(entries), "parameters": depth_scaling.by_size(entries, counts)}
+    found = {
+        "depth": depth_scaling.by_depth(entries),
+        "parameters": depth_scaling.by_size(entries, counts),
+    }
     for x, lines in found.items():
         if lines:
             yield Figure(

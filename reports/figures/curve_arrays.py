@@ -9,8 +9,8 @@ import numpy as np
 
 from lightning_bench.bench.store.record import Curve
 from lightning_bench.reports.figures.figure_data import Sketch
-from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.report import Column, Figure, Run
+from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.text.numbers import thinned
 
 CURVE_POINTS = 100  # of a line; more would only make the files large

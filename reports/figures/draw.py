@@ -12,9 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from lightning_bench.reports.figures import draw_tuning, draw_speed
-from lightning_bench.reports.tables.across_data_sets import critical_difference
+from lightning_bench.reports.figures import draw_speed, draw_tuning
 from lightning_bench.reports.figures.colours import INK
+from lightning_bench.reports.figures.curve_arrays import Series, column_of
+from lightning_bench.reports.figures.figure_data import Sketch
 from lightning_bench.reports.figures.style import (
     COLOURS,
     LINES,
@@ -28,10 +29,9 @@ from lightning_bench.reports.figures.style import (
     looks,
     measured,
 )
-from lightning_bench.reports.figures.curve_arrays import Series, column_of
-from lightning_bench.reports.figures.figure_data import Sketch
-from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.report import Column, Figure, Row
+from lightning_bench.reports.statistics.inference import Floats
+from lightning_bench.reports.tables.across_data_sets import critical_difference
 from lightning_bench.reports.text.numbers import shorten, spread
 
 

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure as Canvas
 
 from lightning_bench.bench.store.measurements import Session
 from lightning_bench.reports.figures import style
-from lightning_bench.reports.tables import scaling
-from lightning_bench.reports.statistics import timing
 from lightning_bench.reports.figures.colours import INK
 from lightning_bench.reports.figures.figure_data import Sketch
 from lightning_bench.reports.report import Column
+from lightning_bench.reports.statistics import timing
+from lightning_bench.reports.tables import scaling
 from lightning_bench.reports.text.numbers import shorten, slug
 
 

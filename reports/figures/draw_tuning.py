@@ -5,8 +5,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from lightning_bench.reports.figures.style import COLOURS, LINES, MARKERS, plain_ticks
 from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.figures.style import COLOURS, LINES, MARKERS, plain_ticks
 from lightning_bench.reports.report import Column, Figure, SearchLines
 from lightning_bench.reports.text.numbers import shorten
 

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Self
 
 from lightning_bench.bench.execute.processes import how_it_ended
-from lightning_bench.reports.figures import fork_pool, curve_arrays
+from lightning_bench.reports.figures import curve_arrays, fork_pool
 from lightning_bench.reports.figures.figure_data import Sketch
 from lightning_bench.reports.report import Figure, Run
 
@@ -86,10 +86,10 @@ def files(
 
 
 def _draw(kinds: Collection[str], task: Task) -> Files:
-    from lightning_bench.reports.figures import draw as draw_module
+    from lightning_bench.reports.figures import draw
 
     sketch, figure, found = task
-    drawn = draw_module.draw(sketch, figure, found, kinds)
+    drawn = draw.draw(sketch, figure, found, kinds)
     return [(f"{figure.name}.{kind}", content) for kind, content in drawn.items()]
 
 
@@ -98,9 +98,9 @@ def _keep(line: Connection, other_end: Connection, kinds: Collection[str]) -> No
     os.nice(5)  # what the caller does meanwhile takes longer
     other_end.close()  # or nobody would notice that the caller is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to answer
-    from lightning_bench.reports.figures import draw as draw_module
+    from lightning_bench.reports.figures import draw
 
-    draw_module.get_ready(kinds)
+    draw.get_ready(kinds)
     with suppress(EOFError, ConnectionError):  # of a caller that has nothing to draw, or is gone
         for found in fork_pool.each(partial(_draw, kinds), line.recv()):
             line.send(found)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Renderers: Markdown, LaTeX, HTML, CSV, Parquet and the terminal."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lightning_bench.reports.tables import failed_attempts
 from lightning_bench.reports.report import Report, Run
+from lightning_bench.reports.tables import failed_attempts
 
 Value = str | int | float | None
 Row = dict[str, Value]

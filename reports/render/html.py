@@ -8,8 +8,8 @@ from itertools import groupby
 from markupsafe import Markup, escape
 
 from lightning_bench.bench.store.record import Example
-from lightning_bench.reports.render import page_templates, run_pages
 from lightning_bench.reports.figures.colours import INK, PAPER
+from lightning_bench.reports.render import page_templates, run_pages
 from lightning_bench.reports.report import Cell, Column, Report, Row, Run, Table
 from lightning_bench.reports.text.numbers import parts, thinned
 

@@ -9,8 +9,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from lightning_bench.reports.text import numbers
 from lightning_bench.reports.report import Report, Run
+from lightning_bench.reports.text import numbers
 
 TEMPLATES = Path(__file__).parent / "templates"
 

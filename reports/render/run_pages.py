@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from lightning_bench.bench.store.record import Epoch, Record
-from lightning_bench.reports.text import numbers
 from lightning_bench.reports.report import Attempt, Run
+from lightning_bench.reports.text import numbers
 
 # Numbers in all curves together, and points of one at most: what a page of 2 MB has room for.
 NUMBERS, MOST = 60_000, 200

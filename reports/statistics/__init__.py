@@ -1,1 +1,1 @@
-"""TODO."""
+"""Statistics: pure functions from samples to intervals, tests and rankings."""

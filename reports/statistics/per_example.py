@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bench.reports.statistics import inference
-from lightning_bench.reports.statistics.samples import Samples
-from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.report import OnExamples, Request
+from lightning_bench.reports.statistics import inference
+from lightning_bench.reports.statistics.inference import Floats
+from lightning_bench.reports.statistics.samples import Samples
 
 RESAMPLES = 1_000
 CHUNK = 4_000_000  # weights held at a time

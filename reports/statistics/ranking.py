@@ -12,11 +12,11 @@ from dataclasses import field as default
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bench.reports.tables import tuning
-from lightning_bench.reports.statistics import inference
-from lightning_bench.reports.statistics.samples import Samples
-from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.report import Comparison, Request, Verdict
+from lightning_bench.reports.statistics import inference
+from lightning_bench.reports.statistics.inference import Floats
+from lightning_bench.reports.statistics.samples import Samples
+from lightning_bench.reports.tables import tuning
 
 Indices = npt.NDArray[np.intp]
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tables of a report: numbers with intervals, footnotes and columns, before rendering."""

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from lightning_bench.reports.statistics import samples, inference
-from lightning_bench.reports.tables.footnotes import Notes
-from lightning_bench.reports.statistics.signed_ranks import midranks
-from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.report import Cell, Column, Request, Row, Table
+from lightning_bench.reports.statistics import inference, samples
+from lightning_bench.reports.statistics.inference import Floats
+from lightning_bench.reports.statistics.signed_ranks import midranks
+from lightning_bench.reports.tables.footnotes import Notes
 
 RESAMPLES = 2_000
 DRAWS = 1_000_000  # runs drawn for one report at most; beyond it there are fewer resamples

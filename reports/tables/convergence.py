@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from lightning_bench.bench.store.record import Epoch
-from lightning_bench.reports.statistics import samples, inference
-from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.report import Cell, Column, Request, Row, Table
+from lightning_bench.reports.statistics import inference, samples
+from lightning_bench.reports.tables.footnotes import Notes
 
 
 def first_epoch(

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from lightning_bench.bench.store.record import Cost, Record
-from lightning_bench.reports.tables import failed_attempts
-from lightning_bench.reports.statistics import samples, inference
-from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.report import Cell, Column, Kind, Note, Request, Row, Table
+from lightning_bench.reports.statistics import inference, samples
+from lightning_bench.reports.tables import failed_attempts
+from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import joined
 
 NOISY = 0.1  # coefficient of variation from which a speed is called noisy

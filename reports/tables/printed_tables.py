@@ -12,7 +12,7 @@ from typing import Any
 
 from lightning_bench.reports.report import Printed, Published
 
-FOLDER = Path(__file__).parent / "published"
+FOLDER = Path(__file__).parents[1] / "published"
 # Printed units that are not those of a column: parameters are counts here, millions in print.
 FACTORS = {"params_m": 1e6}
 

@@ -7,8 +7,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.report import Cell, Column, Note, Printed, Request, Row, Table
+from lightning_bench.reports.tables.footnotes import Notes
 
 SOUND = 1.05  # a printed count is rounded, and heads differ
 

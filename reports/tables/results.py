@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from lightning_bench.reports.tables import published as published_module, tuning
-from lightning_bench.reports.statistics import samples, inference
-from lightning_bench.reports.tables.footnotes import Notes
-from lightning_bench.reports.statistics.ranking import Rankings
 from lightning_bench.reports.report import Cell, Column, Request, Row, Table
+from lightning_bench.reports.statistics import inference, samples
+from lightning_bench.reports.statistics.ranking import Rankings
+from lightning_bench.reports.tables import published as published_module
+from lightning_bench.reports.tables import tuning
+from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import heading, spans
 
 _FLOPS = Column(id="flops", title="FLOPs", unit="G", kind="count", scale=1e-9, decimals=3)

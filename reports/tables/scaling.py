@@ -6,8 +6,8 @@ from statistics import median
 from typing import Literal
 
 from lightning_bench.bench.store.measurements import Contender, Counts, Measurement, Session
-from lightning_bench.reports.statistics import timing
 from lightning_bench.reports.report import Cell, Column, Entry, Note, Request, Row, Table
+from lightning_bench.reports.statistics import timing
 from lightning_bench.reports.text.numbers import joined
 
 #: What the documents claim of the mixing of S tokens: its cost grows with this power of S.

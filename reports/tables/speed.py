@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
 from lightning_bench.bench.store.measurements import Counts, Measurement, Session, Setting
-from lightning_bench.reports.tables import columns as columns_module
-from lightning_bench.reports.statistics import timing
-from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.report import Cell, Column, Note, Request, Row, Table
+from lightning_bench.reports.statistics import timing
+from lightning_bench.reports.tables import columns as columns_module
+from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import joined
 
 #: From so many cores on, what others used is worth a warning.
@@ -45,7 +45,9 @@ def count_table(known: Mapping[str, Counts]) -> Table:
         "flops_train": columns_module.amount(
             "flops-train", "FLOPs, training", [c.flops_train for c in found]
         ),
-        "activations": columns_module.amount("activations", "Activations", [c.activations for c in found]),
+        "activations": columns_module.amount(
+            "activations", "Activations", [c.activations for c in found]
+        ),
     }
     return Table(
         id="counts",
@@ -166,7 +168,9 @@ def _speeds(
             lambda line: Cell(value=line.reserved()),
         ),
         (
-            columns_module.seconds("first", "First batch", [line.what.first_batch_s for line in grid]),
+            columns_module.seconds(
+                "first", "First batch", [line.what.first_batch_s for line in grid]
+            ),
             lambda line: Cell(value=line.what.first_batch_s),
         ),
         (
@@ -174,7 +178,9 @@ def _speeds(
             lambda line: Cell(value=line.what.compile_s),
         ),
         (
-            columns_module.number("energy", "Energy (est.)", f"J/{unit[:-1]}", _known(grid, "energy")),
+            columns_module.number(
+                "energy", "Energy (est.)", f"J/{unit[:-1]}", _known(grid, "energy")
+            ),
             lambda line: Cell(value=line.energy()),
         ),
         (

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from lightning_bench.bench.store.trial import Ledger, Trial, got_less
 from lightning_bench.bench.spec import Scalar
-from lightning_bench.reports.statistics import tuning_effort
-from lightning_bench.reports.tables.published import grouped
-from lightning_bench.reports.tables.footnotes import Notes
+from lightning_bench.bench.store.trial import Ledger, Trial, got_less
 from lightning_bench.reports.report import Cell, Column, Fact, Request, Row, SearchLines, Table
+from lightning_bench.reports.statistics import tuning_effort
+from lightning_bench.reports.tables.footnotes import Notes
+from lightning_bench.reports.tables.published import grouped
 from lightning_bench.reports.text.numbers import joined
 
 
@@ -121,7 +121,9 @@ def facts(request: Request) -> list[Fact]:
         "score is no result."
     )
     found = [Fact(label="Tuning", text=said)]
-    reasons = {reason for ledger in request.searches if (reason := tuning_effort.no_expectation(ledger))}
+    reasons = {
+        reason for ledger in request.searches if (reason := tuning_effort.no_expectation(ledger))
+    }
     if reasons:
         why = joined(sorted(reasons))
         found.append(Fact(label="No expected validation performance", text=f"Not shown: {why}."))
@@ -222,7 +224,11 @@ def _importances(request: Request) -> Table | None:
         return None
     notes, rows = Notes(), []
     for ledger, shares in found:
-        few = notes.mark(f"fewer than {tuning_effort.LEAST_TRIALS} finished trials") if not shares else ""
+        few = (
+            notes.mark(f"fewer than {tuning_effort.LEAST_TRIALS} finished trials")
+            if not shares
+            else ""
+        )
         cells = [
             Cell(value=shares[name], n=ledger.count("done"))
             if name in shares

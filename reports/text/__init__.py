@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sentences of a report: findings, comparisons, provenance, and formatted numbers."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from lightning_bench.reports.text import numbers
 from lightning_bench.reports.report import Cell, Column, Comparison, OnExamples, Report
+from lightning_bench.reports.text import numbers
 
 SHOWN_SEEDS = 5  # whose counts a paragraph spells out
 
@@ -57,8 +57,8 @@ def _means(report: Report, pair: Comparison | OnExamples) -> str:
 def _on_examples(report: Report, pair: OnExamples) -> Iterator[str]:
     yield (
         f"On the same {pair.n:,} test examples, with the trained models as they are, the difference"
-        f" is {numbers.difference(report, pair)}, 95 % interval {numbers.interval(report, pair)} (paired"
-        " bootstrap over the examples)."
+        f" is {numbers.difference(report, pair)}, 95 % interval {numbers.interval(report, pair)}"
+        " (paired bootstrap over the examples)."
     )
     if pair.p:
         counts = list(zip(pair.only_a, pair.only_b, strict=True))
@@ -80,8 +80,8 @@ def _sentences(report: Report, pair: Comparison) -> Iterator[str]:
         f"{numbers.interval(report, pair)}, paired over {pair.n} seeds."
     )
     yield (
-        f"The {pair.test} test gives {numbers.p_value(pair.p)}, and {numbers.p_value(pair.p_holm)} after "
-        "Holm's correction over all pairs of the study."
+        f"The {pair.test} test gives {numbers.p_value(pair.p)}, and {numbers.p_value(pair.p_holm)}"
+        " after Holm's correction over all pairs of the study."
     )
     yield _budgets(report)
     if pair.verdict == "undecided":

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from lightning_bench.reports.report import Column, OnExamples, Request, Run, Table
 from lightning_bench.reports.statistics import inference
 from lightning_bench.reports.statistics.ranking import Ranking, Rankings
 from lightning_bench.reports.statistics.samples import Samples
-from lightning_bench.reports.report import Column, OnExamples, Request, Run, Table
 from lightning_bench.reports.text.numbers import joined, number, p_value
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from lightning_bench.bench.store.record import Environment, Record
-from lightning_bench.reports.tables import tuning
 from lightning_bench.reports.report import Fact, Request, Run
+from lightning_bench.reports.tables import tuning
 from lightning_bench.reports.text.numbers import joined, spans
 
 # Packages whose versions can move a number; the store's environment has them all.

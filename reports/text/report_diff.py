@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from lightning_bench.reports.text import numbers
 from lightning_bench.reports.report import Cell, Column, Report, Table
+from lightning_bench.reports.text import numbers
 
 
 @dataclass(frozen=True)

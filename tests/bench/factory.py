@@ -1,7 +1,7 @@
 """Records made up for tests of what reads them."""
 
-from lightning_bench.bench.store.record import Cost, Provenance, Record
 from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
+from lightning_bench.bench.store.record import Cost, Provenance, Record
 
 SPEC = RunSpec(model=ModelSpec(name="mlp"), data=DataSpec(name="digits"))
 

@@ -7,10 +7,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.execute.job import Order, carry_out
-from lightning_bench.bench.store.record import Record
+from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store, read_record
 
 

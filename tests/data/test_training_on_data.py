@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lightning_bench.bench.run.loading import DataProblem
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.run.training import train
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 
 SMALL = {"width": 16, "depth": 1, "hidden": 32}
 

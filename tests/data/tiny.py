@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from lightning_bench.data.transforms.augment import Augmentation
 from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.transforms.augment import Augmentation
 
 #: Columns beside the one image and the one label, as the data sets' pages on the hub show them.
 BESIDE: dict[str, dict[str, Any]] = {

@@ -9,8 +9,8 @@ from transformers import BertConfig, BertModel
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry.counting import parameters
-from lightning_bench.models.weights.heads import reset_head
 from lightning_bench.models.registry.registry import create
+from lightning_bench.models.weights.heads import reset_head
 from tests.mirror import MODELS
 
 SMALL = {

@@ -5,10 +5,10 @@ import timm
 import torch
 from safetensors.torch import save_file
 
-from lightning_bench.models.weights.convert_timm import convert, load_timm
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.weights.heads import reset_head
 from lightning_bench.models.registry.registry import create
+from lightning_bench.models.weights.convert_timm import convert, load_timm
+from lightning_bench.models.weights.heads import reset_head
 
 PAIRS = {
     "mixer-s32": "mixer_s32_224",

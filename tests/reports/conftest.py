@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.record import (
     Cost,
     DataFacts,
@@ -18,7 +19,6 @@ from lightning_bench.bench.store.record import (
     Provenance,
     Record,
 )
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.reports.figures import draw, fork_pool
 from lightning_bench.reports.report import Entry, Request, Run
 

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from lightning_bench.reports.figures import drawing_process, figure_data
-from lightning_bench.reports.render import html, latex, markdown, csv_and_parquet
 from lightning_bench.reports.build import build
-from lightning_bench.reports.report import Report
+from lightning_bench.reports.figures import drawing_process, figure_data
+from lightning_bench.reports.render import csv_and_parquet, html, latex, markdown
 from lightning_bench.reports.render.terminal import render
+from lightning_bench.reports.report import Report
 
 values = st.one_of(
     st.sampled_from([0.0, 1.0, 0.5, math.nan, math.inf, -0.0]), st.floats(-1e6, 1e6), st.none()

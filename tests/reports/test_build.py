@@ -241,9 +241,11 @@ def test_digest_changes_with_what_the_report_shows_and_with_nothing_else(quickst
 
 def test_reading_and_printing_a_report_needs_nothing_heavy():
     code = (
-        "import sys; import lightning_bench.reports.table, lightning_bench.reports.digest, lightning_bench.reports.terminal;"
+        "import sys; from lightning_bench.reports import inputs_digest, report;"
+        "from lightning_bench.reports.render import terminal;"
         "heavy = {'numpy', 'pandas', 'scipy', 'matplotlib', 'jinja2', 'torch'} & set(sys.modules);"
-        "import lightning_bench.reports.build, lightning_bench.reports.write;"
+        "from lightning_bench.reports import build;"
+        "from lightning_bench.reports.render import write;"
         "print(heavy | {'torch', 'lightning', 'pytorch_lightning'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

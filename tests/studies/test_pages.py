@@ -6,10 +6,10 @@ import time
 import pytest
 
 from lightning_bench import studies
-from lightning_bench.bench.study import study
-from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.cli.build_report import published
+from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study import study
 
 SCALES = [(name, scale) for name, path in studies.pages().items() for scale in study.scales(path)]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lightning_bench import studies
-from lightning_bench.bench.study import study
 from lightning_bench.bench.search import ledger
+from lightning_bench.bench.study import study
 
 pytestmark = pytest.mark.slow
 

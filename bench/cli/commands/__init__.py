@@ -1,1 +1,1 @@
-"""TODO."""
+"""One command a module: `bench run` is `run.py`."""

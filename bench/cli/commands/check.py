@@ -70,8 +70,8 @@ def check_command(
 
 def _printed(study: "Study") -> "list[Printed]":
     """What is printed of each entry: in the row it reproduces, else the best in the column."""
-    from lightning_bench.bench.plan.rules import Printed
     from lightning_bench.bench.cli import build_report
+    from lightning_bench.bench.plan.rules import Printed
     from lightning_bench.data import catalogue as data_catalogue
     from lightning_bench.reports.report import PERCENT
 
@@ -134,12 +134,12 @@ def _find(store: "Store", prefix: str) -> "Record":
 
 def _run_again(before: "Record", store: "Store") -> "Record":
     """Run a spec in a store beside the store, with the same number of threads."""
-    from lightning_bench.bench.plan import source_digests
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.cli.live_display import Display
     from lightning_bench.bench.execute.executor import Executor, Listed
-    from lightning_bench.bench.execute.local import Local
     from lightning_bench.bench.execute.job import Device, Execution
+    from lightning_bench.bench.execute.local import Local
+    from lightning_bench.bench.plan import source_digests
     from lightning_bench.bench.plan.plan import PlannedRun
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.study import Run

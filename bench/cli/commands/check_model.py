@@ -18,8 +18,8 @@ def check_model_command(
 ) -> int:
     """Check a model of your own on a CPU, in about a minute: shapes, gradients, state and more."""
     from lightning_bench.bench.errors import UserError
-    from lightning_bench.models.registry import catalogue as model_catalogue
     from lightning_bench.models.errors import ModelError
+    from lightning_bench.models.registry import catalogue as model_catalogue
 
     try:
         # Torch-free, so that a wrong name is answered at once.

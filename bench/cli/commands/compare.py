@@ -17,8 +17,8 @@ from lightning_bench.bench.cli.options import (
 from lightning_bench.bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from lightning_bench.reports.text.report_diff import Change
     from lightning_bench.reports.report import Report
+    from lightning_bench.reports.text.report_diff import Change
 
 ReportPath = Annotated[Path, typer.Argument(help="A report.json, or the folder that holds it.")]
 

@@ -32,8 +32,8 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
     from lightning_bench.bench.errors import UserError, nearest
     from lightning_bench.data import catalogue as data_catalogue
     from lightning_bench.data.errors import DataError
-    from lightning_bench.models.registry import catalogue as model_catalogue
     from lightning_bench.models.errors import ModelError
+    from lightning_bench.models.registry import catalogue as model_catalogue
 
     if name in studies.pages() or name.endswith((".yaml", ".yml")):
         return _study(name, scale)

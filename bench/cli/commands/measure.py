@@ -155,10 +155,10 @@ def _contenders(names: list[str], settings: list[str], vary: str | None) -> "lis
 
 
 def _contender(name: str, label: str, given: dict[str, str], size: dict[str, str]) -> "Contender":
-    from lightning_bench.bench.study import page
     from lightning_bench.bench.store.measurements import Contender
-    from lightning_bench.models.registry import catalogue as model_catalogue
+    from lightning_bench.bench.study import page
     from lightning_bench.models.errors import ModelError
+    from lightning_bench.models.registry import catalogue as model_catalogue
 
     values = {key: page.scalar(value) for key, value in (given | size).items()}
     try:
@@ -189,9 +189,9 @@ def _asked(
 def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[Table]":
     """The counts of these models, or of all, without allocating a weight."""
     from lightning_bench.bench.measure import model_counts
-    from lightning_bench.models.registry import catalogue as model_catalogue
     from lightning_bench.models.errors import ModelError
-    from lightning_bench.reports.tables import speed, scaling
+    from lightning_bench.models.registry import catalogue as model_catalogue
+    from lightning_bench.reports.tables import scaling, speed
 
     if vary and not names:
         raise UserError("--vary: name the models that it is an argument of")
@@ -200,16 +200,16 @@ def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[T
         found = [(c, model_counts.count(c.model, c.args)) for c in contenders]
     except (ModelError, NotImplementedError) as error:
         raise UserError(f"{error}") from None
-    table = speed_module.count_table({contender.label: counts for contender, counts in found})
+    table = speed.count_table({contender.label: counts for contender, counts in found})
     growth = scaling.of_sizes(vary.partition("=")[0], found) if vary else None
     return [table, *([growth] if growth else [])]
 
 
 def _tables(session: "Session") -> "list[Table]":
-    from lightning_bench.reports.tables import speed as speed_module, scaling
+    from lightning_bench.reports.tables import scaling, speed
 
     growth = scaling.table(session)
-    return [*speed_module.tables(session), *([growth] if growth else [])]
+    return [*speed.tables(session), *([growth] if growth else [])]
 
 
 def _print(output: Format, session: "Session | None", tables: "list[Table]") -> None:

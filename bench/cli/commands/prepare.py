@@ -30,8 +30,8 @@ def prepare_command(
     """Fetch, decode, tokenise and verify a study's data and weights."""
     from rich.markup import escape
 
-    from lightning_bench.bench.study import inputs
     from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.study import inputs
     from lightning_bench.bench.study.study import load
 
     use_data_root(data_root)

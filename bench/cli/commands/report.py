@@ -62,7 +62,9 @@ def report_command(
     changes = [*(settings or []), *([f"--against {against}"] if against else [])]
     target = build_report.folder(study, opened, changes)
     console = Console(highlight=False)
-    with drawing_process.open_studio(kinds_of_figures(files)) as studio:  # before there is much to fork
+    with drawing_process.open_studio(
+        kinds_of_figures(files)
+    ) as studio:  # before there is much to fork
         plan = make_plan(study, opened)
         if plan.runs and all(planned.attempt is None for planned in plan.runs):
             raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")

@@ -167,12 +167,14 @@ def run_command(
 
 def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage":
     """Open where a search keeps its Optuna studies; one out of reach is said before all else."""
-    from lightning_bench.bench.study import search_cell
     from lightning_bench.bench.search.optuna_storage import connect
+    from lightning_bench.bench.study import search_cell
 
     if storage is None:
         store.prepare()
-    return connect(storage, search_cell.searches(store.root, f"{plan.study.name}-{plan.study.scale}"))
+    return connect(
+        storage, search_cell.searches(store.root, f"{plan.study.name}-{plan.study.scale}")
+    )
 
 
 def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
@@ -202,14 +204,14 @@ def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
 def _demand_data(plan: "Plan") -> None:
     """Say in one line, before anything starts, what data or weights are not to be had."""
     from lightning_bench.bench.study import inputs
-    from lightning_bench.data.sources import repository
     from lightning_bench.data.errors import DataError
+    from lightning_bench.data.sources import repository
 
     try:
-        for dataset, patterns in inputs_module.files(plan.study):
+        for dataset, patterns in inputs.files(plan.study):
             assert dataset.repository
             repository.demand(dataset.repository, patterns, revision=dataset.revision)
-        for name in inputs_module.weights(plan.study):
+        for name in inputs.weights(plan.study):
             if not Path(name).exists():
                 repository.demand(name, repository.WEIGHTS, kind="model")
     except DataError as error:
@@ -255,11 +257,11 @@ class _Way:
     ) -> "Plan":
         """Run all trials that the budgets leave; the plan afterwards has the final runs."""
         from lightning_bench.bench.execute.executor import Executor
-        from lightning_bench.bench.search import tuner as tuner_module
+        from lightning_bench.bench.search.tuner import RETRIES, Tuner
 
         study, search = plan.study, plan.study.search
         assert search is not None
-        tuner = tuner_module.Tuner(
+        tuner = Tuner(
             study.cells(),
             store,
             memory,
@@ -279,7 +281,7 @@ class _Way:
         with self._display(console, [], jobs) as display:
             display.expect(runs, study.run_s)
             # The search hears of a run before the terminal does: it may have to stop it.
-            executor = Executor(store, launcher, self.execution, [tuner, display], tuner_module.RETRIES)
+            executor = Executor(store, launcher, self.execution, [tuner, display], RETRIES)
             tuner.prune = executor.prune
             with _answering(executor, f"{study.name}-{study.scale}"):
                 executor.run(tuner)
@@ -300,13 +302,13 @@ class _Way:
             from lightning_bench.bench.execute.slurm import Slurm
 
             return Slurm(jobs, store, study.cluster, f"{study.name}-{study.scale}")
-        from lightning_bench.bench.study import inputs as inputs_module
         from lightning_bench.bench.execute.local import Local
         from lightning_bench.bench.plan.source_digests import task_module
+        from lightning_bench.bench.study import inputs
         from lightning_bench.models.registry import catalogue as model_catalogue
 
         modules = {model_catalogue.find(entry.model).module for entry in study.entries.values()}
-        for dataset in inputs_module.datasets(study):
+        for dataset in inputs.datasets(study):
             modules |= {dataset.module, task_module(dataset)}
         return Local(jobs, self.execution.device, sorted(modules))
 

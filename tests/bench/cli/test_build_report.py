@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.cli import build_report
 from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.store.record import Failure
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.study import load

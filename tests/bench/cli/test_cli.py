@@ -160,7 +160,7 @@ def test_no_torch_where_none_is_needed(arguments: list[str]) -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -c 'from lightning_bench.bench.cli import main; main()' list models | head -1"
+    command = f"{sys.executable} -m lightning_bench list models | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.cli.app import run
 from lightning_bench.bench.cli.find_run import find
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.store.record import Failure
+from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
+from lightning_bench.bench.store.record import Failure
 from lightning_bench.bench.store.store import Store
 from tests.bench.factory import record
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lightning_bench.bench.execute.executor import RETRIES, Executor, Listed, Listener
-from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.execute.job import Execution, Order
+from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Epoch, Failure, Record
 from lightning_bench.bench.store.store import Store, Taken

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench.execute import job as orders
-from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute import devices, slurm
-from lightning_bench.bench.execute.local import Local, LocalJob
+from lightning_bench.bench.execute import job as orders
 from lightning_bench.bench.execute.job import Order
+from lightning_bench.bench.execute.local import Local, LocalJob
 from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study.cluster import Cluster
 from tests.bench.factory import SPEC
 
 

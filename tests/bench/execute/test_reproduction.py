@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench.store.record import DataFacts, Environment, Epoch
 from lightning_bench.bench.execute.reproduction import compare
+from lightning_bench.bench.store.record import DataFacts, Environment, Epoch
 from tests.bench.factory import record
 
 BEFORE = record(

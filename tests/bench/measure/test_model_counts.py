@@ -6,9 +6,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lightning_bench.bench.measure import model_counts
+from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import flops
 from lightning_bench.models.registry.catalogue import entries
-from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry.registry import create
 
 #: Families that are made here; the others are timm's and transformers'.
@@ -134,7 +134,9 @@ def test_attention_is_counted_with_and_without_weights(name):
     """On the meta device it falls apart into products, on a CPU it is one fused operation."""
     small = {"image_size": 32} if name.startswith("vit") else {"length": 16, "vocab_size": 100}
     found = model_counts.look_up(name)
-    real = model_counts.of(create(name, **small), model_counts.example(found, 1, **small), found, small)
+    real = model_counts.of(
+        create(name, **small), model_counts.example(found, 1, **small), found, small
+    )
     on_meta = model_counts.count(name, small)
     # Fused attention puts out no S×S matrix.
     assert on_meta == real.model_copy(update={"activations": on_meta.activations})

@@ -13,19 +13,19 @@ from statistics import median
 
 import pytest
 
-from lightning_bench.bench.store import session_files
 from lightning_bench.bench.measure.protocol import Failed, Job, Ready
-from lightning_bench.bench.store.measurements import Contender, Measurement, Session, Setting
-from lightning_bench.bench.measure.warm_up import Pace
 from lightning_bench.bench.measure.session import Course
+from lightning_bench.bench.measure.warm_up import Pace
+from lightning_bench.bench.store import session_files
+from lightning_bench.bench.store.measurements import Contender, Measurement, Session, Setting
 from lightning_bench.bench.store.store import Damaged, Store
-from lightning_bench.reports.tables import speed
 from lightning_bench.reports.statistics import timing
+from lightning_bench.reports.tables import speed
 
 pytestmark = pytest.mark.slow
 
 HASTY = Pace(least_steps=4, least_s=0.1, most_s=1.0, block_s=0.04)
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Log:

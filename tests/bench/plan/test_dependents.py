@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench.plan import plan as plans
 from lightning_bench.bench.execute.run_queue import Ordered
-from lightning_bench.bench.store.record import Failure, Record, Start
+from lightning_bench.bench.plan import plan as plans
 from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store.record import Failure, Record, Start
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.study.study import load
 from tests.bench.factory import record

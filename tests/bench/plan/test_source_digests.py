@@ -39,8 +39,11 @@ def test_code_matters(tmp_path: Path, other: str) -> None:
 
 #: Whatever of `bench` can change a result.
 TRAINING = {
-    "lightning_bench.bench.run.training", "lightning_bench.bench.run.loading", "lightning_bench.bench.run.trainer", "lightning_bench.bench.run.callbacks", "lightning_bench.bench.run.control",
-    "lightning_bench.bench.run.checkpoint_state", "lightning_bench.bench.run.checkpoint", "lightning_bench.bench.run.fsdp",
+    f"bench/run/{name}.py"
+    for name in (
+        "training", "loading", "trainer", "callbacks",
+        "control", "checkpoint_state", "checkpoint", "fsdp",
+    )
 }  # fmt: skip
 
 
@@ -49,17 +52,16 @@ def test_every_model_knows_its_files(name: str) -> None:
     entry = model_catalogue.entries()[name]
     found = source_digests.behind(entry.module, "lightning_bench.data.modules.image_data")
     assert entry.module.removeprefix("lightning_bench.").replace(".", "/") + ".py" in found
-    training = {
-        name.removeprefix("lightning_bench.").replace(".", "/") + ".py" for name in TRAINING
-    }
-    assert {path for path in found if path.split("/")[0] not in {"data", "models"}} == training
-    assert {"data/images.py", "data/loader.py"} <= found.keys()
+    assert {path for path in found if path.split("/")[0] not in {"data", "models"}} == TRAINING
+    assert {"data/modules/image_data.py", "data/loader.py"} <= found.keys()
     assert "models/tasks/classify.py" in found
-    assert "models/registry.py" not in found
+    assert "models/registry/registry.py" not in found
 
 
 def test_layers_are_followed_and_strangers_are_not() -> None:
-    found = source_digests.behind("lightning_bench.models.mixer", "lightning_bench.data.modules.image_data")
+    found = source_digests.behind(
+        "lightning_bench.models.mixer", "lightning_bench.data.modules.image_data"
+    )
     assert any(path.startswith("models/layers/") for path in found)
     assert "models/vit.py" not in found
 
@@ -70,14 +72,15 @@ def test_every_file_behind_a_run_is_found_as_the_import_system_finds_it() -> Non
             if ":" in path:  # an entry of the catalogue
                 continue
             module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            assert importlib.util.find_spec(module) is not None
+            assert importlib.util.find_spec(f"lightning_bench.{module}") is not None
 
 
 def test_nothing_of_it_imports_torch() -> None:
     import subprocess
 
     code = (
-        "import sys; from lightning_bench.bench import sources, study;"
+        "import sys; from lightning_bench.bench.plan import source_digests as sources;"
+        "from lightning_bench.bench.study import study;"
         "[sources.of_run(r.spec) for r in study.load('quickstart').runs()];"
         "assert 'torch' not in sys.modules"
     )
@@ -85,5 +88,8 @@ def test_nothing_of_it_imports_torch() -> None:
 
 
 def test_changes_are_named() -> None:
-    assert source_digests.changed({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]
+    assert source_digests.changed({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == [
+        "b",
+        "c",
+    ]
     assert data_catalogue.entries()["digits"].module == "lightning_bench.data.modules.image_data"

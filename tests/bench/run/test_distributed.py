@@ -12,8 +12,8 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from lightning_bench.bench.run import fsdp, training
 from lightning_bench.bench.execute.job import STOPPED, unfit
+from lightning_bench.bench.run import fsdp, training
 from lightning_bench.bench.run.distributed import Rank, Siblings
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.store import WEIGHTS, Store

@@ -10,18 +10,18 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from lightning_bench.bench.run import encoder_cache
 from lightning_bench.bench.plan import source_digests
-from lightning_bench.bench.run.loading import load
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.run import encoder_cache
 from lightning_bench.bench.run.initial_weights import file_digest
-from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.run.loading import load
 from lightning_bench.bench.run.training import train
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.store.store import Store
 from lightning_bench.models.layers.text.cached_states import Memory
-from lightning_bench.models.registry.registry import create
 from lightning_bench.models.layers.text.text_model import TextModel
+from lightning_bench.models.registry.registry import create
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 #: Half precision keeps 11 bits: of states around 1, and of logits behind them.
 TOLERANCE = 2e-3
 
@@ -213,9 +213,9 @@ def test_a_run_counts_and_scores_as_without(encoder: str, monkeypatch) -> None:
 
 
 def test_what_keeps_the_states_is_among_the_sources_of_such_a_run(encoder: str) -> None:
-    assert "bench/contextual.py" in source_digests.of_run(spec(encoder))
+    assert "bench/run/encoder_cache.py" in source_digests.of_run(spec(encoder))
     plain = spec(encoder).model_copy(update={"model": ModelSpec(name="gmlp-text")})
-    assert "bench/contextual.py" not in source_digests.of_run(plain)
+    assert "bench/run/encoder_cache.py" not in source_digests.of_run(plain)
 
 
 PAGE = """\

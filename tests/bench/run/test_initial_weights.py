@@ -14,14 +14,14 @@ import torch
 
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Stopped
-from lightning_bench.bench.run.loading import DataProblem
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.run.initial_weights import Origin
-from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.run.loading import DataProblem
 from lightning_bench.bench.run.training import Outcome, train
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.store.store import Store
 from lightning_bench.models.errors import ModelError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MIXER = {"patch": 4, "width": 8, "depth": 2, "token_width": 8, "channel_width": 8}
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from lightning_bench.bench.execute.job import STOPPED, Order
 from lightning_bench.bench.run import training
 from lightning_bench.bench.run.checkpoint import Checkpoints, read
 from lightning_bench.bench.run.control import Control
-from lightning_bench.bench.execute.job import STOPPED, Order
-from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store
 from tests.bench.processes import begin, order, run, wait_for, wait_until_left_alone
 

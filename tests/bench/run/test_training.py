@@ -19,7 +19,7 @@ from lightning_bench.bench.store.store import Store, read_record
 from lightning_bench.bench.study.study import load
 from lightning_bench.reports.statistics import per_example
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 
 SMALL = """\

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from lightning_bench.bench.search import ledger
-from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.study.study import load
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 
 PAGE = """\

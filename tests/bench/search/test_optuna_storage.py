@@ -89,7 +89,7 @@ MEET = """\
 import sys, time
 import optuna, psycopg, sqlalchemy
 from pathlib import Path
-from lightning_bench.bench.search import storage
+from lightning_bench.bench.search import optuna_storage as storage
 print("ready", flush=True)
 sys.stdin.readline()
 print(len(storage.connect(sys.argv[1], Path(".")).get_all_studies()), flush=True)

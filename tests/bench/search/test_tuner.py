@@ -8,9 +8,9 @@ import pytest
 
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.plan.plan import PlannedRun
-from lightning_bench.bench.store.record import Epoch, Failure, Record
 from lightning_bench.bench.search import chosen_page, ledger, optuna_storage
 from lightning_bench.bench.search.tuner import Tuner
+from lightning_bench.bench.store.record import Epoch, Failure, Record
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.study import load
 from tests.bench.factory import COST, record

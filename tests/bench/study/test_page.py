@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.bench.study import page as pages
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.study import page as pages
 
 
 def read(tmp_path: Path, text: str) -> pages.Page:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from lightning_bench.data import cache
-from lightning_bench.data.transforms.augment import Augmentation
-from lightning_bench.data.sources.digits import Images
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check, fingerprint, load
 from lightning_bench.data.loader import Order
+from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check, fingerprint, load
+from lightning_bench.data.sources.digits import Images
+from lightning_bench.data.transforms.augment import Augmentation
 
 REAL = ("cifar10", "pets")
 

@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 
 from lightning_bench.data.catalogue import find
-from lightning_bench.data.modules.corpus import Corpus
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.modules.corpus import Corpus
 from lightning_bench.data.modules.image_data import ImageData, moved_right
 from lightning_bench.data.modules.streamed_images import StreamedImages
 from lightning_bench.data.modules.text_data import TextData

@@ -6,10 +6,10 @@ import torch
 from scipy import stats
 from torchvision.transforms import v2
 
-from lightning_bench.data.transforms.augment import Augmentation
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.loader import generator
 from lightning_bench.data.modules.streamed_images import StreamedImages, crop_box
+from lightning_bench.data.transforms.augment import Augmentation
 
 
 @pytest.fixture(scope="module")

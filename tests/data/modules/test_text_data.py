@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bench.data.sources import entailment, polarity, readers
 from lightning_bench.data import tokenisers
 from lightning_bench.data.catalogue import entries, find
 from lightning_bench.data.modules.corpus import Corpus
+from lightning_bench.data.modules.text_data import TextData
+from lightning_bench.data.sources import entailment, polarity, readers
 from lightning_bench.data.sources.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
 from lightning_bench.data.transforms.masking import IGNORED
-from lightning_bench.data.modules.text_data import TextData
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "mnli", "qnli", "wnli", "ag-news")
 SAMPLES = {"mrpc", "mnli", "qnli", "ag-news"}
@@ -204,7 +204,7 @@ def test_entailment_labels_hold_in_every_world() -> None:
 
 def test_generated_texts_are_the_same_in_every_process() -> None:
     code = (
-        "from lightning_bench.data import polarity, entailment; import hashlib;"
+        "from lightning_bench.data.sources import polarity, entailment; import hashlib;"
         "text = repr([g.splits({'a': 50, 'b': 20}) for g in (polarity, entailment)]);"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )

@@ -16,12 +16,12 @@ import pytest
 from PIL import Image
 
 from lightning_bench.data import cache
-from lightning_bench.data.sources import repository
 from lightning_bench.data.catalogue import entries, find
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules.image_data import ImageData
-from lightning_bench.data.prepare import prepare
 from lightning_bench.data.modules.text_data import TextData
+from lightning_bench.data.prepare import prepare
+from lightning_bench.data.sources import repository
 
 
 def encoded(colour: int, size: int = 32) -> bytes:

@@ -6,9 +6,16 @@ import torch
 from scipy import stats
 from torchvision.transforms import v2
 
-from lightning_bench.data.transforms import randaugment
-from lightning_bench.data.transforms.augment import Augmentation, alter, draw, erase, mix, mixed_targets
 from lightning_bench.data.loader import generator
+from lightning_bench.data.transforms import randaugment
+from lightning_bench.data.transforms.augment import (
+    Augmentation,
+    alter,
+    draw,
+    erase,
+    mix,
+    mixed_targets,
+)
 
 SIZE = (32, 32)
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.gmlp import Block as GatedBlock
-from lightning_bench.models.weights.heads import reset_head
 from lightning_bench.models.layers.activation import activation
 from lightning_bench.models.layers.attention import SHORT, Attention, attend
 from lightning_bench.models.layers.drop_path import DropPath, drop_paths
@@ -22,6 +21,7 @@ from lightning_bench.models.layers.recurrent_conv import RecurrentConv
 from lightning_bench.models.layers.spatial import SpatialLinear, SquareLinear, ToeplitzLinear
 from lightning_bench.models.registry.registry import create
 from lightning_bench.models.resize import resize_images
+from lightning_bench.models.weights.heads import reset_head
 
 sizes = st.integers(2, 12)
 seeds = st.integers(0, 2**16)

@@ -4,9 +4,12 @@ import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
+import lightning_bench
+from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry import catalogue
 from lightning_bench.models.registry.catalogue import (
     Argument,
@@ -15,7 +18,6 @@ from lightning_bench.models.registry.catalogue import (
     find,
     markdown_table,
 )
-from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry.registry import variants
 
 
@@ -27,14 +29,18 @@ def run(code, path, **environment):
         capture_output=True,
         text=True,
         cwd=path,
-        env={**os.environ, "PYTHONPATH": str(catalogue.HERE.parent), **environment},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(lightning_bench.__file__).parents[1]),
+            **environment,
+        },
         check=False,
     )
 
 
 def test_the_committed_facts_are_current():
     assert json.loads(catalogue.COMMITTED.read_text())["digest"] == catalogue.digest(), (
-        "run `python -m lightning_bench.models.catalogue`"
+        "run `python -m lightning_bench.models.registry.catalogue`"
     )
 
 
@@ -55,7 +61,7 @@ def test_look_up_imports_no_torch(tmp_path):
     done = run(
         """
         import sys
-        from lightning_bench.models.catalogue import check_arguments, entries, find, markdown_table
+        from lightning_bench.models.registry.catalogue import check_arguments, entries, find, markdown_table
         entries(), markdown_table()
         check_arguments(find("vit"), {"depth": 2})
         find("timm/resnet50.a1_in1k"), find("hf/bert")
@@ -196,7 +202,7 @@ def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(third_
     # A distribution with an entry point changes the digest, so that the committed file is stale.
     (third_party / "acme_models.py").write_text(
         THIRD_PARTY.replace("def small", '@variant("ACME")\ndef acme_small').replace(
-            "from torch", "from lightning_bench.models.registry import variant\nfrom torch"
+            "from torch", "from lightning_bench.models.registry.registry import variant\nfrom torch"
         )
     )
     info = third_party / "acme-1.0.dist-info"
@@ -206,7 +212,7 @@ def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(third_
     code = """
         import sys
         sys.path.insert(0, ".")
-        from lightning_bench.models.catalogue import find
+        from lightning_bench.models.registry.catalogue import find
         print(find("acme-small").parameters, "torch" in sys.modules)
         """
     first = run(code, third_party)

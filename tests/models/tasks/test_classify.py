@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from lightning_bench.data.batch import Batch
 from lightning_bench.models.tasks.classify import Classify
-from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.collected_predictions import Predictions
+from lightning_bench.models.tasks.optimisation import Optimisation
 
 
 def make(x: Tensor, target: Tensor, index: Tensor | None = None) -> Batch:

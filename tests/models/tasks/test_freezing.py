@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.weights.heads import head_modules
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.registry import create, look_up
 from lightning_bench.models.tasks import classify
 from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.weights.heads import head_modules
 
 CASES = {
     "resnet-20": ({"image_size": 16, "classes": 3}, {"head"}),

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 
 from lightning_bench.data.batch import Batch
-from lightning_bench.models.registry import registry
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.weights.heads import add_pair_head, head_modules, reset_head
+from lightning_bench.models.registry import registry
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.pretrain import Pretrain, SumOfMeans, apart
 from lightning_bench.models.tasks.training_steps import weighted
+from lightning_bench.models.weights.heads import add_pair_head, head_modules, reset_head
 
 WORDS, PAIRS, LENGTH = 50, 6, 9
 NARROW = {"vocab_size": WORDS, "length": 16, "classes": 0, "width": 16, "depth": 1, "hidden": 32}

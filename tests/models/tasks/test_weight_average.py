@@ -5,8 +5,8 @@ from torch import nn
 
 from lightning_bench.data.batch import Batch
 from lightning_bench.models.tasks import classify
-from lightning_bench.models.tasks.weight_average import Average
 from lightning_bench.models.tasks.optimisation import Optimisation
+from lightning_bench.models.tasks.weight_average import Average
 
 
 def test_the_average_is_the_formula_s() -> None:

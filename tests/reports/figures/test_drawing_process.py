@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from lightning_bench.reports.figures import drawing_process, fork_pool, style, figure_data
 from lightning_bench.reports.build import build
+from lightning_bench.reports.figures import drawing_process, figure_data, fork_pool, style
 
 ORPHAN = """
 import multiprocessing, time
-from lightning_bench.reports import drawing
+from lightning_bench.reports.figures import drawing_process as drawing
 with drawing.open_studio(["svg"]):
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     time.sleep(60)

@@ -12,7 +12,7 @@ from lightning_bench.reports.figures import fork_pool
 
 ORPHANS = """
 import os, sys, time
-from lightning_bench.reports import forks
+from lightning_bench.reports.figures import fork_pool as forks
 started = forks.each(lambda n: (os.write(1, b'%d\\n' % os.getpid()), time.sleep(60)), range(4))
 next(started)
 """

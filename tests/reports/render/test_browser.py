@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from lightning_bench.reports.build import build
 from lightning_bench.reports.figures import drawing_process, figure_data
 from lightning_bench.reports.render import html
-from lightning_bench.reports.build import build
-from lightning_bench.reports.report import Attempt
 from lightning_bench.reports.render.write import write
+from lightning_bench.reports.report import Attempt
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
@@ -199,7 +199,8 @@ def test_a_page_of_500_runs_opens_a_run_at_once(visit, make, tmp_path) -> None:
     request, runs = make.study(make.scores({f"entry {i}": 0.9 for i in range(50)}, 10))
     report = build(request, runs)
     drawings = {
-        name[:-4]: b.decode() for name, b in drawing_process.files(figure_data.of(report), runs, kinds=["svg"])
+        name[:-4]: b.decode()
+        for name, b in drawing_process.files(figure_data.of(report), runs, kinds=["svg"])
     }
     (tmp_path / "large.html").write_text(
         html.illustrate(html.render(report, runs), report, drawings), encoding="utf-8"

@@ -13,15 +13,17 @@ from matplotlib import rcParams
 from matplotlib.collections import LineCollection
 from pyarrow import parquet
 
-from lightning_bench.reports.figures import drawing_process, fork_pool, style, figure_data
-from lightning_bench.reports.render import csv_and_parquet, write
 from lightning_bench.reports.build import build
+from lightning_bench.reports.figures import drawing_process, figure_data, fork_pool, style
+from lightning_bench.reports.render import csv_and_parquet, write
 from lightning_bench.reports.report import Report
 
 
 def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):
     request, runs = quickstart(3)
-    frame = pd.read_csv(io.StringIO(csv_and_parquet.csv_text(csv_and_parquet.rows(build(request, runs), runs))))
+    frame = pd.read_csv(
+        io.StringIO(csv_and_parquet.csv_text(csv_and_parquet.rows(build(request, runs), runs)))
+    )
     assert tuple(frame.columns) == csv_and_parquet.COLUMNS
     assert len(frame) == 15
     values = frame.set_index("key").value.to_dict()
@@ -32,7 +34,9 @@ def test_csv_has_each_run_and_metric_once_with_all_digits(quickstart):
 def test_parquet_holds_the_same_rows_and_says_what_they_mean(rough):
     request, runs = rough
     report = build(request, runs)
-    table = parquet.read_table(io.BytesIO(csv_and_parquet.parquet(report, csv_and_parquet.rows(report, runs))))
+    table = parquet.read_table(
+        io.BytesIO(csv_and_parquet.parquet(report, csv_and_parquet.rows(report, runs)))
+    )
     assert tuple(table.column_names) == csv_and_parquet.COLUMNS
     for field in csv_and_parquet.FIELDS:
         assert table.schema.field(field.name).metadata == {b"description": field.means.encode()}

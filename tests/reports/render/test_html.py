@@ -9,9 +9,9 @@ import pytest
 from markupsafe import escape
 
 from lightning_bench.bench.store.record import Curve, Example, Examples
-from lightning_bench.reports.figures import drawing_process, style, figure_data
-from lightning_bench.reports.render import html
 from lightning_bench.reports.build import build
+from lightning_bench.reports.figures import drawing_process, figure_data, style
+from lightning_bench.reports.render import html
 
 VOID = {"meta", "input", "br", "link", "img"}
 

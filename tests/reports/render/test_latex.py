@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bench.reports.render import latex
 from lightning_bench.reports.build import build
+from lightning_bench.reports.render import latex
 from lightning_bench.reports.render.write import write
 
 SPECIAL = "_ % & # ± ↑ ~ ^ \\ { } $ < > | \" ' ` -- --- é ß ł λ μ 日 😀 − – — … ≤ ≥ × · ² √ °"

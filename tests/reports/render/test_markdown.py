@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from lightning_bench.reports.render import markdown
 from lightning_bench.reports.build import build
+from lightning_bench.reports.render import markdown
 
 UNSAFE = Options.CMARK_OPT_UNSAFE
 PARSERS = {

@@ -169,9 +169,7 @@ def test_detectable_difference_agrees_with_statsmodels_power():
 
 
 def test_nothing_is_detectable_with_too_few_seeds():
-    assert (
-        inference.detectable_difference(5) == inference.detectable_difference(8, 10) == math.inf
-    )
+    assert inference.detectable_difference(5) == inference.detectable_difference(8, 10) == math.inf
 
 
 @pytest.mark.parametrize(("n", "pairs"), [(6, 1), (8, 1), (9, 10), (10, 10), (12, 10)])

@@ -10,9 +10,9 @@ from scipy import stats
 from sklearn import metrics
 from statsmodels.stats.contingency_tables import mcnemar as other_mcnemar
 
-from lightning_bench.reports.statistics import per_example
-from lightning_bench.reports.render import html, markdown
 from lightning_bench.reports.build import build
+from lightning_bench.reports.render import html, markdown
+from lightning_bench.reports.statistics import per_example
 from lightning_bench.reports.text.comparison import compare
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lightning_bench.reports.statistics import samples
 from lightning_bench.reports.build import build
+from lightning_bench.reports.statistics import samples
 from lightning_bench.reports.statistics.ranking import rank
 
 

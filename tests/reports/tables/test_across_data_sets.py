@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lightning_bench.reports.tables import across_data_sets
-from lightning_bench.reports.figures import drawing_process, figure_data
 from lightning_bench.reports.build import build
+from lightning_bench.reports.figures import drawing_process, figure_data
+from lightning_bench.reports.tables import across_data_sets
 
 scores = st.lists(
     st.lists(st.integers(0, 20), min_size=1, max_size=6).map(lambda x: np.array(x, float)),
@@ -35,7 +35,9 @@ def test_win_rate_is_the_share_of_pairs_won(everybody):
         ]
         assert rate == pytest.approx(np.mean(shares))
     lost = across_data_sets.win_rates(everybody, sign=-1)
-    assert np.add(lost, across_data_sets.win_rates(everybody)) == pytest.approx(np.ones(len(everybody)))
+    assert np.add(lost, across_data_sets.win_rates(everybody)) == pytest.approx(
+        np.ones(len(everybody))
+    )
 
 
 def test_mean_ranks_by_hand():

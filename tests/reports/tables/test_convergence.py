@@ -4,8 +4,8 @@ import pytest
 
 from lightning_bench.bench.store.record import Epoch
 from lightning_bench.reports import build
-from lightning_bench.reports.tables import convergence
 from lightning_bench.reports.report import Counts
+from lightning_bench.reports.tables import convergence
 from tests.reports.conftest import make_study
 
 

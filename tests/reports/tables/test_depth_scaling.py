@@ -2,10 +2,10 @@
 
 import pytest
 
-from lightning_bench.reports.figures import drawing_process, figure_data
-from lightning_bench.reports.tables import depth_scaling
 from lightning_bench.reports.build import build
+from lightning_bench.reports.figures import drawing_process, figure_data
 from lightning_bench.reports.report import Entry
+from lightning_bench.reports.tables import depth_scaling
 
 
 def entry(label, family, known=None, /, **args):
@@ -31,7 +31,9 @@ def test_entries_that_differ_in_more_are_other_lines():
     ]
     assert depth_scaling.by_depth(entries) == {"gmlp gate=split": {"a2": 2, "a4": 4}}
     sizes = {"a2": 30.0, "a4": 20.0, "b2": 10.0, "wide": 40.0}
-    assert depth_scaling.by_size(entries, sizes) == {"gmlp gate=split": {"a4": 20, "a2": 30, "wide": 40}}
+    assert depth_scaling.by_size(entries, sizes) == {
+        "gmlp gate=split": {"a4": 20, "a2": 30, "wide": 40}
+    }
 
 
 def test_two_entries_of_one_depth_are_no_line():

@@ -3,10 +3,10 @@
 import pytest
 
 from lightning_bench.bench.store.record import Failure
-from lightning_bench.reports.render import latex, markdown
-from lightning_bench.reports.tables.failed_attempts import device_h, of_record, total
 from lightning_bench.reports.build import build
+from lightning_bench.reports.render import latex, markdown
 from lightning_bench.reports.report import Attempt
+from lightning_bench.reports.tables.failed_attempts import device_h, of_record, total
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
-from lightning_bench.reports.render import html, latex, markdown, csv_and_parquet
-from lightning_bench.reports.tables import printed_tables
 from lightning_bench.reports.build import build
+from lightning_bench.reports.render import csv_and_parquet, html, latex, markdown
 from lightning_bench.reports.report import Entry, Published
+from lightning_bench.reports.tables import printed_tables
 
 
 @pytest.mark.parametrize("name", printed_tables.names())
@@ -72,7 +72,9 @@ def test_rows_carry_source_and_remarks():
 def test_rows_of_one_label_are_told_apart():
     labels = [row.label for row in printed_tables.load("masked-lm-depth").rows]
     assert labels[:3] == ["BERT, 6 layers", "gMLP, 18 layers", "BERT, 12 layers"]
-    assert "ViT-B/16, from scratch" in [row.label for row in printed_tables.load("mixer-finetuning").rows]
+    assert "ViT-B/16, from scratch" in [
+        row.label for row in printed_tables.load("mixer-finetuning").rows
+    ]
 
 
 def test_a_table_of_facts_keeps_rows_of_counts_alone():

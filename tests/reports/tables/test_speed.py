@@ -17,10 +17,10 @@ from lightning_bench.bench.store.measurements import (
     WarmUp,
 )
 from lightning_bench.bench.study.study import load
-from lightning_bench.reports.tables import failed_attempts, speed, scaling
-from lightning_bench.reports.figures import drawing_process, figure_data, draw_speed
-from lightning_bench.reports.render import markdown, terminal
 from lightning_bench.reports.build import build
+from lightning_bench.reports.figures import draw_speed, drawing_process, figure_data
+from lightning_bench.reports.render import markdown, terminal
+from lightning_bench.reports.tables import failed_attempts, scaling, speed
 from tests.bench.factory import PROVENANCE
 
 
@@ -235,7 +235,9 @@ def test_a_study_shows_speeds_and_accuracy_against_throughput(make):
     assert {"counts", "speed"} <= {table.id for table in report.tables}
     figure = next(figure for figure in report.figures if figure.kind == "throughput")
     assert figure.speeds["mlp"][1] == pytest.approx(40, rel=0.02)
-    drawn = dict(drawing_process.files(figure_data.of(report), runs, ["svg"]))[f"{figure.name}.svg"].decode()
+    drawn = dict(drawing_process.files(figure_data.of(report), runs, ["svg"]))[
+        f"{figure.name}.svg"
+    ].decode()
     assert "Pareto front" in drawn
     assert "images/s/core" in drawn
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lightning_bench.bench.store.trial import Ledger, Trial
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter
-from lightning_bench.bench.store.trial import Ledger, Trial
-from lightning_bench.reports.text import comparison
-from lightning_bench.reports.statistics import tuning_effort
-from lightning_bench.reports.tables import tuning as tuning_module
 from lightning_bench.reports.build import build
 from lightning_bench.reports.render.write import write
+from lightning_bench.reports.statistics import tuning_effort
+from lightning_bench.reports.tables import tuning
+from lightning_bench.reports.text import comparison
 
 SPACE = {
     "lr": Parameter.model_validate({"float": [1e-4, 1e-1], "log": True}),
@@ -74,7 +74,9 @@ values = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=7)
 @given(values, st.booleans())
 def test_the_expected_best_is_the_mean_over_all_subsets(found: list[float], higher: bool) -> None:
     best = max if higher else min
-    for drawn, expected in enumerate(tuning_effort.expected_best(found, higher_is_better=higher), 1):
+    for drawn, expected in enumerate(
+        tuning_effort.expected_best(found, higher_is_better=higher), 1
+    ):
         subsets = [best(subset) for subset in itertools.combinations(found, drawn)]
         assert expected == pytest.approx(math.fsum(subsets) / len(subsets), abs=1e-12)
 
@@ -246,7 +248,7 @@ def test_every_format_shows_it(make, tmp_path: Path) -> None:
 def test_no_search_leaves_a_report_as_it_was(make) -> None:
     request, runs = make.study(make.scores({"A": 0.8, "B": 0.7}, 6))
     report = build(request, runs)
-    assert tuning_module.tables(request) == []
+    assert tuning.tables(request) == []
     assert {table.id for table in report.tables} == {"results", "cost"}
     assert report.searches == []
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from lightning_bench.reports.report import Cell, Column, Comparison, Fact, Report, Row, Table
 from lightning_bench.reports.text.comparison import compare, entries
 from lightning_bench.reports.text.report_diff import difference
-from lightning_bench.reports.report import Cell, Column, Comparison, Fact, Report, Row, Table
 
 COLUMN = Column(
     id="d/accuracy", title="d", unit="%", kind="interval", dataset="d", metric="accuracy",

@@ -17,7 +17,7 @@ from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store, read_record
 from tests.bench.execute.slurm import cluster
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 
 pytestmark = [
