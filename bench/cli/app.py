@@ -8,7 +8,7 @@ import typer
 
 import lightning_bench
 from lightning_bench.bench.cli.commands.cancel import cancel_command
-from lightning_bench.bench.cli.commands.check import check_command, reproduce_command
+from lightning_bench.bench.cli.commands.check import check_command
 from lightning_bench.bench.cli.commands.check_model import check_model_command
 from lightning_bench.bench.cli.commands.compare import compare_command, diff_command
 from lightning_bench.bench.cli.commands.describe import describe_command
@@ -18,6 +18,7 @@ from lightning_bench.bench.cli.commands.measure import measure_command
 from lightning_bench.bench.cli.commands.plan import plan_command
 from lightning_bench.bench.cli.commands.prepare import prepare_command
 from lightning_bench.bench.cli.commands.report import report_command
+from lightning_bench.bench.cli.commands.reproduce import reproduce_command
 from lightning_bench.bench.cli.commands.run import run_command
 from lightning_bench.bench.cli.commands.status import status_command
 from lightning_bench.bench.cli.commands.sync import sync_command
