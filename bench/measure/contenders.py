@@ -1,33 +1,18 @@
-"""A study's models as contenders: what a page may ask for, and which session answers it."""
+"""A study's models as contenders of a measurement, and the session that measured them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from lightning_bench.bench.plan import source_digests
-from lightning_bench.bench.spec import Precision, Settings
 from lightning_bench.bench.store import session_files
-from lightning_bench.bench.store.measurements import Contender, Mode, Session, Setting
+from lightning_bench.bench.store.measurements import Contender, Session, Setting
 from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study.inputs import dataset_of
+from lightning_bench.bench.study.measure_settings import Measure
 from lightning_bench.models.registry import catalogue as model_catalogue
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Run
-
-
-class Measure(Settings):
-    """What the page's `measure:` says: each entry's model is measured on each data set's input."""
-
-    mode: Annotated[list[Mode], Field(min_length=1)] = ["infer", "train"]
-    batch_size: Annotated[int, Field(ge=1, description="of every model alike")] = 32
-    precision: Precision = "fp32"
-    compile: bool = False
-    threads: Annotated[int, Field(ge=1, description="CPU threads of a model's process")] = 1
-    quick: Annotated[bool, Field(description="short warm-up, short blocks")] = False
-    data: Annotated[
-        list[str], Field(description="on their inputs alone; by default on those of all")
-    ] = []
 
 
 def contenders(
@@ -40,7 +25,7 @@ def contenders(
         if names and run.spec.data.name not in names:
             continue
         entry = model_catalogue.find(run.spec.model.name)
-        facts = source_digests.dataset_of(run.spec.data).facts()
+        facts = dataset_of(run.spec.data).facts()
         given = {**run.spec.model.args, **facts}
         arguments = model_catalogue.check_arguments(entry, given)
         found.setdefault((run.entry, run.dataset), (entry.name, entry.family, arguments))

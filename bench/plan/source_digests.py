@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lightning_bench.bench.spec import DataSpec, RunSpec
-from lightning_bench.data import catalogue as data_catalogue
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.bench.study.inputs import dataset_of, task_module
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
 
@@ -78,24 +77,6 @@ def _of(model: str, data_spec: DataSpec, extra: tuple[str, ...]) -> Mapping[str,
         **modules,
         f"data/catalogue.py:{dataset.name}": hashlib.sha256(facts).hexdigest()[:12],
     }
-
-
-@cache
-def dataset_of(spec: DataSpec) -> DataSet:
-    """The catalogue's entry with the settings of a run."""
-    return data_catalogue.find(
-        spec.name,
-        image_size=spec.image_size,
-        length=spec.length,
-        tokenizer=spec.tokenizer,
-        shots=spec.shots,
-        shifts=spec.shifts,
-    )
-
-
-def task_module(dataset: DataSet) -> str:
-    """The module of the LightningModule that trains on a data set."""
-    return f"lightning_bench.models.tasks.{dataset.task.replace('-', '_')}"
 
 
 @cache

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from torch import nn
 
-from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import WEIGHTS, RunSpec, Scalar
 from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.store.store import WEIGHTS as FILE
 from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study.inputs import dataset_of
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources import repository
 from lightning_bench.models.weights.load_weights import read, start

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import torch
 
-from lightning_bench.bench.plan.source_digests import dataset_of, task_module
 from lightning_bench.bench.run import initial_weights as starts
 from lightning_bench.bench.run.control import Loader
 from lightning_bench.bench.run.distributed import ALONE, Rank
@@ -14,6 +13,7 @@ from lightning_bench.bench.run.initial_weights import Origin
 from lightning_bench.bench.spec import Recipe, RunSpec
 from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.study import compatibility
+from lightning_bench.bench.study.inputs import dataset_of, task_module
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.previews import Example

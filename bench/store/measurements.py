@@ -6,10 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lightning_bench.bench.spec import Precision, Scalar
 from lightning_bench.bench.store.record import Provenance
+from lightning_bench.bench.study.measure_settings import Mode
 
 SCHEMA_VERSION = 1
 
-Mode = Literal["infer", "train"]
 FailureKind = Literal["out-of-memory", "lost", "code"]
 
 

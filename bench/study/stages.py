@@ -16,9 +16,9 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from lightning_bench.bench.errors import UserError, nearest
-from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
 from lightning_bench.bench.study import compatibility
+from lightning_bench.bench.study.inputs import dataset_of
 from lightning_bench.bench.study.page import Where
 from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError

@@ -11,12 +11,12 @@ from pydantic import Field, ValidationError, field_validator
 
 from lightning_bench import studies
 from lightning_bench.bench.errors import UserError, nearest
-from lightning_bench.bench.measure.contenders import Measure
-from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
 from lightning_bench.bench.study import page as pages
 from lightning_bench.bench.study import stages, validate, validate_search
 from lightning_bench.bench.study.cluster import Cluster
+from lightning_bench.bench.study.inputs import dataset_of
+from lightning_bench.bench.study.measure_settings import Measure
 from lightning_bench.bench.study.messages import explain
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.search_cell import Cell

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from lightning_bench.bench.errors import UserError, nearest
-from lightning_bench.bench.plan.source_digests import dataset_of
 from lightning_bench.bench.spec import ModelSpec, Recipe, Scalar
 from lightning_bench.bench.study import compatibility, stages, validate_search
+from lightning_bench.bench.study.inputs import dataset_of
 from lightning_bench.bench.study.messages import explain
 from lightning_bench.bench.study.page import Where
 from lightning_bench.data.catalogue.dataset import DataSet

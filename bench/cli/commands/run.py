@@ -303,13 +303,12 @@ class _Way:
 
             return Slurm(jobs, store, study.cluster, f"{study.name}-{study.scale}")
         from lightning_bench.bench.execute.local import Local
-        from lightning_bench.bench.plan.source_digests import task_module
         from lightning_bench.bench.study import inputs
         from lightning_bench.models.registry import catalogue as model_catalogue
 
         modules = {model_catalogue.find(entry.model).module for entry in study.entries.values()}
         for dataset in inputs.datasets(study):
-            modules |= {dataset.module, task_module(dataset)}
+            modules |= {dataset.module, inputs.task_module(dataset)}
         return Local(jobs, self.execution.device, sorted(modules))
 
 
