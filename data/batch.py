@@ -6,12 +6,9 @@ from torch import Tensor
 
 
 class Batch(NamedTuple):
-    """`model(*inputs)` is to predict `target`; `index` is each example's place in its split.
-
-    `together` counts the examples of the global batch that this is one rank's share of.
-    """
+    """One rank's share of a global batch: `model(*inputs)` is to predict `target`."""
 
     inputs: tuple[Tensor, ...]
     target: Tensor
-    index: Tensor
-    together: int
+    indices: Tensor  # each example's place in its split
+    global_size: int  # examples of all ranks' shares; 0 where this one is not to be counted

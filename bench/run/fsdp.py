@@ -98,7 +98,7 @@ class InStep:
     """A rank's batches of a split in evaluation, as many as any rank has.
 
     All ranks call a sharded model together. So one without a share of the last batch repeats the
-    one before, `together` with none, which nothing counts.
+    one before with a `global_size` of 0, which nothing counts.
     """
 
     batch_sampler = None
@@ -118,7 +118,7 @@ class InStep:
         for batch in self.loader:
             yield batch
         if batch is not None and len(self.loader) < self.count:
-            yield batch._replace(together=0)
+            yield batch._replace(global_size=0)
 
 
 def units(model: nn.Module) -> list[nn.Module]:

@@ -66,11 +66,11 @@ class MaskedLoader(TextLoader):
 
     def batch(self, number: int, everybody: Tensor) -> Batch:
         """Gather and pad, then mask; a pad is special, and so never masked."""
-        (tokens, mask, segments), _, index, together = super().batch(number, everybody)
+        (tokens, mask, segments), _, indices, global_size = super().batch(number, everybody)
         order = self.sampler
         stream = (order.seed, order.epoch) if order.shuffle else (0,)
-        seen, wanted = self.masking.apply(tokens, [(*stream, int(i)) for i in index])
-        return Batch((seen, mask, segments), wanted, index, together)
+        seen, wanted = self.masking.apply(tokens, [(*stream, int(i)) for i in indices])
+        return Batch((seen, mask, segments), wanted, indices, global_size)
 
 
 class PairLoader(MaskedLoader):
@@ -79,7 +79,7 @@ class PairLoader(MaskedLoader):
     def batch(self, number: int, everybody: Tensor) -> Batch:
         """Mask, then say whether the second part follows."""
         batch = super().batch(number, everybody)
-        batch.target[:, 0] = self.target[batch.index]
+        batch.target[:, 0] = self.target[batch.indices]
         return batch
 
 

@@ -62,7 +62,7 @@ class MaskedLM(Task):
         output = self.output(batch)
         losses = self.losses(output, batch.target)
         loss.update(losses)
-        predictions.update(batch.index, *self.by_text(output, batch.target, losses))
+        predictions.update(batch.indices, *self.by_text(output, batch.target, losses))
 
     def by_text(
         self, output: Tensor, target: Tensor, losses: Tensor

@@ -53,7 +53,7 @@ class Pretrain(MaskedLM):
         loss.update(of_tokens, of_pairs)
         masked, right, summed = self.by_text(words, tokens, of_tokens)
         predictions.update(
-            batch.index,
+            batch.indices,
             torch.stack([masked, label], 1),
             torch.stack([right, pairs.argmax(-1)], 1),
             torch.stack([summed, of_pairs], 1),

@@ -165,10 +165,10 @@ class Task(Learner, ABC):
 
     def _evaluate(self, batch: Batch, loss: Any, predictions: Any) -> None:
         output = self.output(batch)
-        if not batch.together:  # it only kept other ranks company
+        if not batch.global_size:  # it only kept other ranks company
             return
         loss.update(self.losses(output, batch.target))
-        predictions.update(batch.index, batch.target, self.predict(output))
+        predictions.update(batch.indices, batch.target, self.predict(output))
 
 
 def _mean() -> MeanMetric:

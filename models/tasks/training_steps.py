@@ -16,13 +16,13 @@ from lightning_bench.models.tasks.weight_average import Average
 class Batch(Protocol):
     """What a data module yields: `model(*inputs)` is to predict `target`.
 
-    `together` counts the examples of the global batch, of which this is one rank's share.
+    `global_size` counts the examples of the global batch, of which this is one rank's share.
     """
 
     inputs: tuple[Tensor, ...]
     target: Tensor
-    index: Tensor
-    together: int
+    indices: Tensor
+    global_size: int
 
     def _replace(self, **changes: Any) -> Self:
         """The batch with other tensors."""
@@ -69,7 +69,7 @@ class Learner(pl.LightningModule):
 
     def all_terms(self, batch: Batch) -> Tensor | int:
         """The same of the global batch, of which this rank has a share."""
-        return batch.together
+        return batch.global_size
 
 
 class Steps:
@@ -163,6 +163,6 @@ def split(batch: Batch, count: int) -> list[Batch]:
         return [batch]
     inputs = zip(*(tensor.tensor_split(count) for tensor in batch.inputs), strict=True)
     cut = zip(
-        inputs, batch.target.tensor_split(count), batch.index.tensor_split(count), strict=True
+        inputs, batch.target.tensor_split(count), batch.indices.tensor_split(count), strict=True
     )
-    return [batch._replace(inputs=x, target=y, index=i) for x, y, i in cut]
+    return [batch._replace(inputs=x, target=y, indices=i) for x, y, i in cut]

@@ -63,7 +63,7 @@ def test_evaluation_yields_each_example_once_in_order(loaded: ImageData) -> None
     for loader in (loaded.val_dataloader(), *loaded.test_dataloader()):
         batches = list(loader)
         assert len(batches) == len(loader)
-        index = torch.cat([batch.index for batch in batches])
+        index = torch.cat([batch.indices for batch in batches])
         assert torch.equal(index, torch.arange(len(loader.target)))
         assert torch.equal(torch.cat([batch.target for batch in batches]), loader.target)
 
@@ -73,7 +73,7 @@ def test_training_drops_only_the_incomplete_batch(loaded: ImageData) -> None:
     batches = list(loader)
     assert len(batches) == len(loader) == len(loader.target) // 64
     assert {len(batch.target) for batch in batches} == {64}
-    index = torch.cat([batch.index for batch in batches])
+    index = torch.cat([batch.indices for batch in batches])
     assert len(torch.unique(index)) == len(index)
     assert torch.equal(loader.target[index], torch.cat([batch.target for batch in batches]))
 
@@ -105,7 +105,7 @@ def test_a_global_batch_is_augmented_the_same_on_any_number_of_ranks(
     alone = first(0, 1, 12)
     shares = [first(rank, ranks, 12) for rank in range(ranks)]
     for rank, share in enumerate(shares):
-        assert torch.equal(share.index, alone.index[rank::ranks])
+        assert torch.equal(share.indices, alone.indices[rank::ranks])
         assert torch.equal(share.inputs[0], alone.inputs[0][rank::ranks])
         assert torch.equal(share.target, alone.target[rank::ranks])
 

@@ -30,7 +30,7 @@ def test_shots_are_so_many_of_each_class_out_of_the_training_split() -> None:
     there = {image.tobytes() for image in all_.splits["train"].pixels}
     assert {image.tobytes() for image in few.splits["train"].pixels} <= there
     assert few.fingerprint != all_.fingerprint
-    assert sum(len(batch.index) for batch in few.train_dataloader()) == 30
+    assert sum(len(batch.indices) for batch in few.train_dataloader()) == 30
 
 
 def test_shots_are_drawn_by_the_seed_alone() -> None:
@@ -61,7 +61,7 @@ def test_shots_of_texts_keep_tokens_and_labels_together() -> None:
 
     assert len(texts(found)) == 10
     assert texts(found) <= texts(train)
-    assert [len(batch.index) for batch in few.train_dataloader()] == [10]
+    assert [len(batch.indices) for batch in few.train_dataloader()] == [10]
 
 
 def test_shots_of_pairs_of_a_corpus() -> None:
@@ -84,7 +84,7 @@ def test_shifts_are_further_tests_on_the_same_examples() -> None:
     plain, one, two = (list(loader) for loader in data.test_dataloader())
     for still, moved, further in zip(plain, one, two, strict=True):
         assert torch.equal(still.target, moved.target)
-        assert torch.equal(still.index, further.index)
+        assert torch.equal(still.indices, further.indices)
         assert torch.equal(moved.inputs[0][..., 1:], still.inputs[0][..., :-1])
         assert torch.equal(further.inputs[0][..., 2:], still.inputs[0][..., :-2])
         assert torch.equal(further.inputs[0][..., 1], still.inputs[0][..., 0])

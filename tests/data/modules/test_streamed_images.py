@@ -36,7 +36,7 @@ def test_workers_change_nothing(photographs: StreamedImages) -> None:
         loader = photographs._loader("test", shuffle=True, augmentation=augmentation)
         batches.append([batch for batch, _ in zip(loader, range(3), strict=False)])
     for alone, spread in zip(*batches, strict=True):
-        assert torch.equal(alone.index, spread.index)
+        assert torch.equal(alone.indices, spread.indices)
         assert torch.equal(alone.inputs[0], spread.inputs[0])
 
 
@@ -52,7 +52,7 @@ def test_ranks_crop_and_augment_as_one_device_would(photographs: StreamedImages)
     together = first(0, 1)
     for rank in range(2):
         share = first(rank, 2)
-        assert torch.equal(share.index, together.index[rank::2])
+        assert torch.equal(share.indices, together.indices[rank::2])
         assert torch.equal(share.inputs[0], together.inputs[0][rank::2])
     photographs.rank, photographs.world_size = 0, 1
 

@@ -58,21 +58,21 @@ def test_splits_share_no_text_that_the_source_did_not_repeat(loaded: TextData) -
 
 def test_every_example_is_scored_once_and_trained_on_at_most_once(loaded: TextData) -> None:
     for loader in (loaded.val_dataloader(), *loaded.test_dataloader()):
-        index = torch.cat([batch.index for batch in loader])
+        index = torch.cat([batch.indices for batch in loader])
         assert torch.equal(index.sort().values, torch.arange(len(loader.target)))
     loader = loaded.train_dataloader()
-    index = torch.cat([batch.index for batch in loader])
+    index = torch.cat([batch.indices for batch in loader])
     assert len(index) == len(index.unique()) == len(loader) * 32
-    assert torch.equal(index, torch.cat([batch.index for batch in loader]))
+    assert torch.equal(index, torch.cat([batch.indices for batch in loader]))
     loader.sampler.set_epoch(1)
-    assert not torch.equal(index, torch.cat([batch.index for batch in loader]))
+    assert not torch.equal(index, torch.cat([batch.indices for batch in loader]))
 
 
 def test_a_batch_holds_the_texts_as_they_are(loaded: TextData) -> None:
     batch = next(iter(loaded.train_dataloader()))
     tokens, mask, segments = batch.inputs
     found = loaded.splits["train"]
-    for row, i in enumerate(batch.index.tolist()):
+    for row, i in enumerate(batch.indices.tolist()):
         own = found.tokens[found.starts[i] : found.starts[i + 1]]
         assert tokens[row, mask[row]].tolist() == own.tolist()
         assert not tokens[row, ~mask[row]].any()
@@ -89,7 +89,7 @@ def test_ranks_share_a_global_batch(ranks: int) -> None:
         data = TextData("polarity", batch_size=32, seed=1, rank=rank, world_size=ranks)
         data.setup()
         share = next(iter(data.train_dataloader()))
-        assert torch.equal(share.index, together.index[rank::ranks])
+        assert torch.equal(share.indices, together.indices[rank::ranks])
         assert torch.equal(share.inputs[0], together.inputs[0][rank::ranks])
 
 
@@ -104,7 +104,7 @@ def test_a_text_is_masked_the_same_on_any_number_of_ranks(name: str, ranks: int)
     together = first(0, 1)
     for rank in range(ranks):
         share = first(rank, ranks)
-        assert torch.equal(share.index, together.index[rank::ranks])
+        assert torch.equal(share.indices, together.indices[rank::ranks])
         assert torch.equal(share.target, together.target[rank::ranks])
         for ours, theirs in zip(share.inputs, together.inputs, strict=True):
             assert torch.equal(ours, theirs[rank::ranks])
@@ -253,7 +253,7 @@ def test_masks_change_with_the_epoch_in_training_only() -> None:
 
     def targets(loader):
         batches = list(loader)
-        index = torch.cat([batch.index for batch in batches])
+        index = torch.cat([batch.indices for batch in batches])
         width = data.entry.length
         padded = [
             torch.nn.functional.pad(b.target, (0, width - b.target.shape[1]), value=IGNORED)

@@ -65,7 +65,7 @@ def test_parts_of_a_batch_add_up_to_it() -> None:
     total = joint.terms(given.target)
     assert total.tolist() == [(apart(given.target)[1] != -100).sum(), PAIRS]
     pieces = [
-        Batch(tuple(x[part] for x in given.inputs), given.target[part], given.index[part], PAIRS)
+        Batch(tuple(x[part] for x in given.inputs), given.target[part], given.indices[part], PAIRS)
         for part in (slice(0, 1), slice(1, PAIRS))
     ]
     added = sum(
@@ -76,7 +76,7 @@ def test_parts_of_a_batch_add_up_to_it() -> None:
 
 def test_scores_are_those_of_all_tokens_and_all_pairs() -> None:
     joint = task(made()).eval()
-    given = [batch(4, seed=1), batch(2, seed=2)._replace(index=torch.arange(4, 6))]
+    given = [batch(4, seed=1), batch(2, seed=2)._replace(indices=torch.arange(4, 6))]
     with torch.no_grad():
         for part in given:
             joint.validation_step(part, 0)
