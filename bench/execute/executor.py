@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from lightning_bench.bench.execute.job import Execution, Order
+from lightning_bench.bench.execute.job import Execution, JobSpec
 from lightning_bench.bench.execute.launcher import Ending, Job, Launcher
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store import provenance
@@ -83,7 +83,7 @@ class _Flight:
     """A run in its slot."""
 
     planned: PlannedRun
-    order: Order
+    job_spec: JobSpec
     slot: int
     job: Job
     attempt: int  # a cluster may have begun further ones
@@ -169,7 +169,7 @@ class Executor:
     def _start(self, planned: PlannedRun, slot: int) -> None:
         if planned.attempt and planned.attempt.state == "damaged":
             self.store.set_aside(planned.attempt)
-        order = Order(
+        job_spec = JobSpec(
             store=self.store.root.resolve(),
             spec=planned.run.spec,
             attempt=planned.next_attempt,
@@ -180,8 +180,8 @@ class Executor:
             start=planned.start,
             **asdict(self.execution),
         )
-        job = self.launcher.start(order, slot)
-        self._flights.append(_Flight(planned, order, slot, job, order.attempt))
+        job = self.launcher.start(job_spec, slot)
+        self._flights.append(_Flight(planned, job_spec, slot, job, job_spec.attempt))
         for listener in self.listeners:
             listener.started(planned, slot)
 
@@ -265,7 +265,7 @@ class Executor:
         """The record of a run whose processes ended without one."""
         if not folder.is_dir():
             # It died before it could claim its attempt.
-            claim = self.store.claim(flight.order.spec, flight.attempt)
+            claim = self.store.claim(flight.job_spec.spec, flight.attempt)
             with suppress(Taken), claim:
                 pass
         kind: FailureClass = "out-of-memory" if ending.kind == "out-of-memory" else "infrastructure"
@@ -275,10 +275,10 @@ class Executor:
             key=flight.planned.key,
             attempt=flight.attempt,
             status="failed",
-            spec=flight.order.spec,
+            spec=flight.job_spec.spec,
             started=moment,
             ended=moment,
-            provenance=provenance.of(flight.order, device=self.execution.device, environment=None),
+            provenance=flight.job_spec.provenance(device=self.execution.device, environment=None),
             failure=Failure(kind=kind, message=f"the run's process {ending.how}", log=str(log)),
         )
         self.store.write_record(folder, record)

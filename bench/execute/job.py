@@ -1,13 +1,19 @@
-"""Order: what the parent asks of a worker. Importable without torch, since the parent makes it."""
+"""The job spec that a parent sends to a worker, and the worker's exit codes; without torch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
 from pydantic import TypeAdapter
 
 from lightning_bench.bench.spec import Recipe, RunSpec
+from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store.record import Provenance
+
+#: The module that carries out a job, by name alone: importing it imports torch.
+WORKER = "lightning_bench.bench.run.worker"
 
 Device = Literal["auto", "cpu", "cuda"]
 Strategy = Literal["ddp", "fsdp"]
@@ -34,8 +40,8 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Order:
-    """One attempt at one run; plain data, since it crosses processes."""
+class JobSpec:
+    """What a worker is to do: one attempt at one run. Plain data, since it crosses processes."""
 
     store: Path
     spec: RunSpec
@@ -52,28 +58,39 @@ class Order:
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt whose weights to start from; by default the newest
 
+    def provenance(self, *, device: str, environment: str | None) -> Provenance:
+        """The provenance of a record that this job leaves on this host."""
+        return provenance.collect(
+            sources=self.sources,
+            command=self.command,
+            environment=environment,
+            device=device,
+            devices=self.devices,
+            threads=self.threads,
+            strategy=self.strategy if self.devices > 1 else None,
+            compiled=self.compile,
+        )
 
-_ADAPTER = TypeAdapter(Order)
+
+_ADAPTER = TypeAdapter(JobSpec)
 
 
-def write(order: Order, path: Path) -> None:
-    """Leave an order in a file, for a process that is no child."""
-    path.write_bytes(_ADAPTER.dump_json(order))
+def write_job_spec(job_spec: JobSpec, path: Path) -> None:
+    """Write a job spec to a file, for a process that is no child."""
+    path.write_bytes(_ADAPTER.dump_json(job_spec))
 
 
-def read(path: Path) -> Order:
-    """The order of a file."""
+def read_job_spec(path: Path) -> JobSpec:
+    """The job spec in a file."""
     return _ADAPTER.validate_json(path.read_bytes())
 
 
-def carry_out(order: Order, nudge: Callable[[], None] = lambda: None) -> None:
-    """What a fork of the server, which has imported the worker already, is started with.
+def run_worker(job_spec: JobSpec, on_epoch: Callable[[], None] = lambda: None) -> None:
+    """Target of a worker process, which the fork server starts with WORKER already imported.
 
-    `nudge` is called whenever the run has left something to read.
+    `on_epoch` is called whenever the run has written an epoch to its learning curve.
     """
-    from lightning_bench.bench.run import worker
-
-    worker.main(order, nudge=nudge)
+    import_module(WORKER).main(job_spec, on_epoch=on_epoch)
 
 
 def unfit(recipe: Recipe, *, device: str, devices: int, strategy: Strategy) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from lightning_bench.bench.execute.job import Order
+from lightning_bench.bench.execute.job import JobSpec
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Launcher(Protocol):
     slots: int  # runs at a time
     outlives: bool  # jobs go on when the parent leaves
 
-    def start(self, order: Order, slot: int) -> Job:
+    def start(self, job_spec: JobSpec, slot: int) -> Job:
         """Start an attempt, or find the job that another parent started for this run."""
 
     def wait(self, jobs: Iterable[Job]) -> None:

@@ -16,14 +16,14 @@ from select import select
 from typing import TYPE_CHECKING
 
 from lightning_bench.bench.execute import devices
-from lightning_bench.bench.execute.job import STOPPED, TAKEN, Device, Order, carry_out
+from lightning_bench.bench.execute.job import STOPPED, TAKEN, WORKER, Device, JobSpec, run_worker
 from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    Pipe = Connection[Order, int | None]
+    Pipe = Connection[JobSpec, int | None]
 
 _POLL_S = 0.2
 
@@ -82,18 +82,18 @@ class Local:
         self._gpus = [] if device == "cpu" else devices.gpus()
         self._context = get_context("forkserver")
         # The model files of the study, so that a fork has its libraries imported already.
-        self._context.set_forkserver_preload(["lightning_bench.bench.run.worker", *modules])
+        self._context.set_forkserver_preload([WORKER, *modules])
         self._spare: LocalJob | None = None
 
-    def start(self, order: Order, slot: int) -> LocalJob:
+    def start(self, job_spec: JobSpec, slot: int) -> LocalJob:
         """Give an attempt to a process, with the devices of its slot."""
-        order = replace(order, gpus=devices.share(self._gpus, order.devices, slot))
+        job_spec = replace(job_spec, gpus=devices.share(self._gpus, job_spec.devices, slot))
         job, self._spare = self._spare or self._fork(), None
         try:
-            job.pipe.send(order)
+            job.pipe.send(job_spec)
         except OSError:  # somebody has killed the spare one
             job = self._fork()
-            job.pipe.send(order)
+            job.pipe.send(job_spec)
         job.oom_kills = oom_kills()
         return job
 
@@ -120,27 +120,27 @@ class Local:
         return LocalJob(process, ours)
 
 
-def serve(pipe: "Connection[int | None, Order]") -> None:
-    """What a process does: wait for its order, carry it out, and say with which code it ends."""
+def serve(pipe: "Connection[int | None, JobSpec]") -> None:
+    """What a process does: wait for its job_spec, carry it out, and say with which code it ends."""
     # Ctrl-C is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        order = pipe.recv()
+        job_spec = pipe.recv()
     except EOFError:
         os._exit(0)
     code = 0
     try:
-        if order.spec.tested:
-            carry_out(order)
+        if job_spec.spec.tested:
+            run_worker(job_spec)
         else:  # somebody waits for a trial's epochs, to decide whether it goes on
-            carry_out(order, partial(_nudge, pipe))
+            run_worker(job_spec, partial(_nudge, pipe))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     pipe.send(code)
     raise SystemExit(code)
 
 
-def _nudge(pipe: "Connection[int | None, Order]") -> None:
+def _nudge(pipe: "Connection[int | None, JobSpec]") -> None:
     """Wake the parent, unless it has not read the last ones: a run waits for nobody."""
     with suppress(OSError):
         if select([], [pipe], [], 0)[1]:

@@ -1,7 +1,7 @@
 """SLURM: each run is a batch job; its ranks are started by srun, and it starts again by itself.
 
     jobs/<key>/log.txt          in the store: what the run's jobs printed
-    jobs/<key>/order-<n>.json   the order of attempt n
+    jobs/<key>/order-<n>.json   the job spec of attempt n
 
 A job's comment names the run and the store, so that any parent finds it in the queue: no run is
 sent twice. The batch step, on the job's first node, asks the ranks to stop before the time is up,
@@ -23,13 +23,20 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Literal
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.execute import job as orders
-from lightning_bench.bench.execute.job import STOPPED, TAKEN, Order
+from lightning_bench.bench.execute.job import (
+    STOPPED,
+    TAKEN,
+    WORKER,
+    JobSpec,
+    read_job_spec,
+    write_job_spec,
+)
 from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.store.store import Attempt, Store
 from lightning_bench.bench.study.cluster import Cluster
@@ -106,20 +113,20 @@ class Slurm:
         (store.root / "jobs").mkdir(exist_ok=True)
         self.look()
 
-    def start(self, order: Order, slot: int) -> "SlurmJob":
+    def start(self, job_spec: JobSpec, slot: int) -> "SlurmJob":
         """Send an attempt to the queue, unless a job for its run is there."""
         del slot
-        folder = self.store.root / "jobs" / order.spec.key
+        folder = self.store.root / "jobs" / job_spec.spec.key
         folder.mkdir(exist_ok=True)
         with (folder.parent / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.look()
             for job in self.jobs.values():
-                if job.key == order.spec.key and not job.over:
-                    return SlurmJob(job.id, self, order)
-            number = self._send(order, folder)
+                if job.key == job_spec.spec.key and not job.over:
+                    return SlurmJob(job.id, self, job_spec)
+            number = self._send(job_spec, folder)
             self.look()
-        return SlurmJob(number, self, order)
+        return SlurmJob(number, self, job_spec)
 
     def wait(self, jobs: Iterable[Job]) -> None:
         """Let a moment pass, and ask the queue now and then."""
@@ -140,15 +147,15 @@ class Slurm:
                 raise
         self._asked = time.monotonic()
 
-    def _send(self, order: Order, folder: Path) -> str:
-        path = folder / f"order-{order.attempt}.json"
-        orders.write(order, path)
+    def _send(self, job_spec: JobSpec, folder: Path) -> str:
+        path = folder / f"order-{job_spec.attempt}.json"
+        write_job_spec(job_spec, path)
         words = [sys.executable, "-m", "lightning_bench.bench.execute.slurm", "batch", str(path)]
         lines = ["#!/bin/sh", *self.cluster.setup, f"exec {shlex.join(words)}", ""]
         answer = _call(
-            "sbatch", *options(self.cluster, order),
+            "sbatch", *options(self.cluster, job_spec),
             "--parsable", "--requeue", "--open-mode=append", f"--output={folder / 'log.txt'}",
-            f"--job-name={self.study}", f"--comment={_MARK} {order.spec.key} {order.store}",
+            f"--job-name={self.study}", f"--comment={_MARK} {job_spec.spec.key} {job_spec.store}",
             text="\n".join(lines),
         )  # fmt: skip
         # A federation adds the cluster's name.
@@ -161,7 +168,7 @@ class SlurmJob:
 
     id: str
     launcher: Slurm
-    order: Order
+    job_spec: JobSpec
     _held: str = field(default="", init=False)  # the start in which the run was seen held
     _silent: float = field(default=math.inf, init=False)  # since when it is not
 
@@ -199,8 +206,8 @@ class SlurmJob:
         subprocess.run(["scancel", self.id], check=False, timeout=_ANSWER_S)
 
     def _attempt(self) -> Attempt | None:
-        store, key = self.launcher.store, self.order.spec.key
-        number = store.latest(key, self.order.attempt)
+        store, key = self.launcher.store, self.job_spec.spec.key
+        number = store.latest(key, self.job_spec.attempt)
         return store.read(key, number) if store.folder(key, number).is_dir() else None
 
     def _judge(self, job: Queued) -> Ending:
@@ -229,13 +236,13 @@ class SlurmJob:
         return self._held == job.began and time.monotonic() - self._silent > _SILENT_S
 
 
-def options(cluster: Cluster, order: Order) -> list[str]:
-    """The options of sbatch for an order on a cluster."""
-    tasks = order.devices // cluster.nodes
+def options(cluster: Cluster, job_spec: JobSpec) -> list[str]:
+    """The options of sbatch for a job spec on a cluster."""
+    tasks = job_spec.devices // cluster.nodes
     wanted = {
         "nodes": cluster.nodes,
         "ntasks-per-node": tasks,
-        "cpus-per-task": order.threads,
+        "cpus-per-task": job_spec.threads,
         "signal": f"B:USR1@{cluster.grace_s}",
         "gpus-per-node": cluster.gpus,
         "partition": cluster.partition,
@@ -283,17 +290,17 @@ def _call(*words: str, text: str | None = None) -> str:
 
 def batch(path: Path) -> int:
     """The job's batch step: start the ranks, pass signals on, and be queued again if need be."""
-    order = orders.read(path)
-    key, store, job = order.spec.key, Store(order.store), os.environ["SLURM_JOB_ID"]
+    job_spec = read_job_spec(path)
+    key, store, job = job_spec.spec.key, Store(job_spec.store), os.environ["SLURM_JOB_ID"]
     newest = store.scan([key]).get(key)
-    if newest and newest.number >= order.attempt:
+    if newest and newest.number >= job_spec.attempt:
         if newest.state == "recorded":
             return 0
         if newest.state == "running":
             return TAKEN
-        order = replace(order, attempt=newest.number + 1)
-        path = path.with_name(f"order-{order.attempt}.json")
-        orders.write(order, path)
+        job_spec = replace(job_spec, attempt=newest.number + 1)
+        path = path.with_name(f"order-{job_spec.attempt}.json")
+        write_job_spec(job_spec, path)
 
     def answer(number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -306,14 +313,14 @@ def batch(path: Path) -> int:
     ranks = subprocess.Popen(
         [
             "srun", "--kill-on-bad-exit=0", f"--wait={_PARTING_S}",
-            f"--cpus-per-task={order.threads}",
+            f"--cpus-per-task={job_spec.threads}",
             sys.executable, "-m", "lightning_bench.bench.execute.slurm", "rank", str(path),
         ]
     )  # fmt: skip
     code = ranks.wait()
     # Just begun, a rank has no answer to it yet, and nothing to leave.
     code = STOPPED if code == 128 + signal.SIGTERM else code
-    asked = store.requested(store.folder(key, order.attempt)) == "stop"
+    asked = store.requested(store.folder(key, job_spec.attempt)) == "stop"
     # A job that is being cancelled would be queued again, too.
     if code == STOPPED and not asked and _state(job) == "RUNNING":
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -331,10 +338,8 @@ def rank(path: Path) -> int:
     # The imports take seconds.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     try:
-        from lightning_bench.bench.run import worker
-        from lightning_bench.bench.run.distributed import Rank
-
-        worker.main(orders.read(path), Rank.of_slurm())
+        worker = import_module(WORKER)
+        worker.main(read_job_spec(path), worker.Rank.of_slurm())
     except SystemExit as end:
         # The first rank speaks for all.
         first = os.environ.get("SLURM_PROCID", "0") == "0"

@@ -1,6 +1,7 @@
 """What parent and child say to each other. Importable without torch, since the parent makes it."""
 
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Literal
 
@@ -14,6 +15,9 @@ from lightning_bench.bench.store.measurements import (
     Setting,
     WarmUp,
 )
+
+#: The module that measures a contender, by name alone: importing it imports torch.
+WORKER = "lightning_bench.bench.measure.measuring_worker"
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,6 @@ class Failed:
     message: str
 
 
-def carry_out(pipe: Connection, job: Job) -> None:
-    """What a fork of the server, which has imported the worker already, is started with."""
-    from lightning_bench.bench.measure import measuring_worker
-
-    measuring_worker.main(pipe, job)
+def run_worker(pipe: Connection, job: Job) -> None:
+    """Target of a measuring process, which the fork server starts with WORKER already imported."""
+    import_module(WORKER).main(pipe, job)

@@ -1,6 +1,5 @@
 """A session: contenders in fresh processes that stay warm and take turns on one machine."""
 
-import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -11,10 +10,9 @@ from multiprocessing.process import BaseProcess
 from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
-import lightning_bench
 from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
 from lightning_bench.bench.measure import machine
-from lightning_bench.bench.measure.protocol import Failed, Job, Ready, Taken, carry_out
+from lightning_bench.bench.measure.protocol import WORKER, Failed, Job, Ready, Taken, run_worker
 from lightning_bench.bench.measure.warm_up import Pace, largest_batch, turns
 from lightning_bench.bench.store import provenance, session_files
 from lightning_bench.bench.store.measurements import (
@@ -86,7 +84,7 @@ class Racer:
         for rank in range(self.job.setting.devices):
             mine, theirs = self.context.Pipe()
             job = replace(self.job, rank=rank, meeting=f"{self._folder.name}/meeting")
-            process = self.context.Process(target=carry_out, args=(theirs, job), daemon=True)
+            process = self.context.Process(target=run_worker, args=(theirs, job), daemon=True)
             process.start()
             theirs.close()
             self._members.append((process, mine))
@@ -211,9 +209,7 @@ class Course:
     def run(self, store: Store, listener: Listener) -> Session:
         """Measure; on any exception, Ctrl-C among them, all processes are ended first."""
         context = get_context("forkserver")
-        context.set_forkserver_preload(
-            ["lightning_bench.bench.measure.measuring_worker", *sorted(self.modules)]
-        )
+        context.set_forkserver_preload([WORKER, *sorted(self.modules)])
         started = provenance.now()
         on_gpu = any(setting.device == "cuda" for _, setting in self.asked)
         before = machine.look(on_gpu)
@@ -279,15 +275,10 @@ def _with_largest_batch(
 
 def _provenance(course: Course, environment: str) -> Provenance:
     settings = [setting for _, setting in course.asked]
-    commit, dirty = provenance.revision()
-    return Provenance(
+    return provenance.collect(
         environment=environment,
-        sources=dict(course.sources),
+        sources=course.sources,
         command=provenance.command_line(),
-        bench_version=lightning_bench.__version__,
-        git_revision=commit,
-        git_dirty=dirty,
-        host=socket.gethostname(),
         device=settings[0].device,
         devices=max(setting.devices for setting in settings),
         threads=settings[0].threads,

@@ -13,7 +13,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from lightning_bench.bench.execute.job import Order
+from lightning_bench.bench.execute.job import JobSpec
 from lightning_bench.bench.run.callbacks import Diverged
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.loading import DataProblem
@@ -28,7 +28,7 @@ from lightning_bench.bench.store.store import WEIGHTS, Store, write_atomically
 class Recording:
     """A claimed attempt, and all that its record needs to be written at any moment."""
 
-    order: Order
+    job: JobSpec
     store: Store
     folder: Path
     device: str
@@ -51,7 +51,7 @@ class Recording:
         return (self.folder / log_name(rank)).relative_to(self.store.root)
 
     def _record(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int) -> Record:
-        order, store = self.order, self.store
+        job, store = self.job, self.store
         predictions = cost = weights = None
         if outcome is not None:
             if outcome.weights is not None:
@@ -64,7 +64,7 @@ class Recording:
                 trainable_parameters=outcome.trainable_parameters,
                 train_s=outcome.train_s,
                 total_s=total_s,
-                device_h=total_s / 3600 * order.devices,
+                device_h=total_s / 3600 * job.devices,
                 train_examples_per_s=outcome.train_examples_per_s,
                 peak_memory_bytes=peak_bytes,
             )
@@ -72,10 +72,10 @@ class Recording:
         environment = store.write_environment(provenance.environment(gpus))
         pruned = outcome is not None and outcome.pruned
         return Record(
-            key=order.spec.key,
-            attempt=order.attempt,
+            key=job.spec.key,
+            attempt=job.attempt,
             status="failed" if failure else "pruned" if pruned else "done",
-            spec=order.spec,
+            spec=job.spec,
             started=self.started,
             ended=now(),
             metrics=outcome.metrics if outcome else {},
@@ -87,7 +87,7 @@ class Recording:
             checkpoints=outcome.checkpoints if outcome else {},
             cost=cost,
             data=outcome.data if outcome else None,
-            provenance=provenance.of(order, device=self.device, environment=environment),
+            provenance=job.provenance(device=self.device, environment=environment),
             failure=failure,
             resumed_from=outcome.resumed_from if outcome else [],
         )

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, Device, Order
+from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, Device, JobSpec
 from lightning_bench.bench.execute.processes import die_with_parent, send_output
 from lightning_bench.bench.run import initial_weights as starts
 from lightning_bench.bench.run.checkpoint import Checkpoints
@@ -43,11 +43,13 @@ from lightning_bench.data.errors import DataError
 from lightning_bench.models.registry import registry
 
 
-def main(order: Order, rank: Rank | None = None, nudge: Callable[[], None] = lambda: None) -> None:
+def main(
+    job: JobSpec, rank: Rank | None = None, on_epoch: Callable[[], None] = lambda: None
+) -> None:
     """Run one spec from claim to record; never raises for what goes wrong inside the run.
 
     Without a `rank` this process is the whole run, on this host, and starts the other ranks of an
-    order for several devices itself. A launcher that starts all of them calls this in each, with
+    job for several devices itself. A launcher that starts all of them calls this in each, with
     `Rank.of_slurm()` for one, and sees to it that they end when one of them ends badly.
 
     The process exits with 0 where there is a record, whatever it says, and with TAKEN, UNWRITABLE
@@ -59,15 +61,15 @@ def main(order: Order, rank: Rank | None = None, nudge: Callable[[], None] = lam
     interrupt = Interrupt()
     interrupt.install()
     die_with_parent()
-    _pin_threads(order.threads, compiles=order.compile)
-    if order.gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(order.gpus)
-    device = resolve(order.device)
+    _pin_threads(job.threads, compiles=job.compile)
+    if job.gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(job.gpus)
+    device = resolve(job.device)
     try:
         if rank is not None and not rank.first:
-            _follow(order, rank, device, interrupt)
+            _follow(job, rank, device, interrupt)
         else:
-            _lead(order, rank, device, interrupt, nudge, *started)
+            _lead(job, rank, device, interrupt, on_epoch, *started)
     except Stopped:
         sys.exit(STOPPED)
     except Taken:
@@ -80,43 +82,45 @@ def main(order: Order, rank: Rank | None = None, nudge: Callable[[], None] = lam
 
 
 def resolve(device: Device) -> str:
-    """The kind of device that an order means on this host."""
+    """The kind of device that an job means on this host."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return device
 
 
 def _lead(
-    order: Order,
+    job: JobSpec,
     rank: Rank | None,
     device: str,
     interrupt: Interrupt,
-    nudge: Callable[[], None],
+    on_epoch: Callable[[], None],
     clock: float,
     started: str,
 ) -> None:
     """Be the first rank, or the only one: claim the attempt, train, write the record."""
-    store = Store(order.store)
-    with store.claim(order.spec, order.attempt) as folder:
+    store = Store(job.store)
+    with store.claim(job.spec, job.attempt) as folder:
         send_output(folder / log_name(0))
         faulthandler.enable()
         checkpoints = Checkpoints(
-            folder / "checkpoints", made_with(order, device), _earlier(store, order)
+            folder / "checkpoints", made_with(job, device), _earlier(store, job)
         )
-        run = Recording(order, store, folder, device, clock, started, checkpoints)
+        run = Recording(job, store, folder, device, clock, started, checkpoints)
         control = Control(
             interrupt=interrupt,
             request=partial(store.requested, folder),
             checkpoints=checkpoints,
-            checkpoint_s=order.checkpoint_s,
+            checkpoint_s=job.checkpoint_s,
             started=clock,
         )
         siblings = None
         if rank is None:
-            rank = Rank(world=order.devices)
-            siblings = Siblings(partial(main, order)) if rank.world > 1 else None
+            rank = Rank(world=job.devices)
+            siblings = Siblings(partial(main, job)) if rank.world > 1 else None
         try:
-            outcome, peak_bytes = _train(order, rank, device, control, folder, siblings, run, nudge)
+            outcome, peak_bytes = _train(
+                job, rank, device, control, folder, siblings, run, on_epoch
+            )
         except Stopped:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the record's failure
@@ -129,17 +133,17 @@ def _lead(
                 siblings.end()
 
 
-def _follow(order: Order, rank: Rank, device: str, interrupt: Interrupt) -> None:
+def _follow(job: JobSpec, rank: Rank, device: str, interrupt: Interrupt) -> None:
     """Be another rank: train along, and leave word of what goes wrong."""
-    store = Store(order.store)
-    folder = store.folder(order.spec.key, order.attempt)
+    store = Store(job.store)
+    folder = store.folder(job.spec.key, job.attempt)
     control = Control(
         interrupt=interrupt,
         checkpoints=Checkpoints(folder / "checkpoints", {}),
-        checkpoint_s=order.checkpoint_s,
+        checkpoint_s=job.checkpoint_s,
     )
     try:
-        _train(order, rank, device, control, folder)
+        _train(job, rank, device, control, folder)
     except Stopped:
         raise
     except Exception as error:  # noqa: BLE001 - rank 0 puts it into the record
@@ -153,14 +157,14 @@ def _follow(order: Order, rank: Rank, device: str, interrupt: Interrupt) -> None
 
 
 def _train(
-    order: Order,
+    job: JobSpec,
     rank: Rank,
     device: str,
     control: Control,
     folder: Path,
     siblings: Siblings | None = None,
     run: Recording | None = None,
-    nudge: Callable[[], None] = lambda: None,
+    on_epoch: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, int]:
     """Train together with the other ranks; the outcome, and the most memory that a rank took."""
     _reset_peak_memory()
@@ -175,18 +179,18 @@ def _train(
         if not rank.first:
             send_output(folder / log_name(rank.index))
             faulthandler.enable()
-        with _curve(folder, rank, nudge) as tell:
+        with _curve(folder, rank, on_epoch) as tell:
             outcome = train(
-                order.spec,
+                job.spec,
                 device=device,
                 tell=tell,
-                loaded=partial(_show, Store(order.store)) if rank.first else lambda data: None,
+                loaded=partial(_show, Store(job.store)) if rank.first else lambda data: None,
                 rank=rank,
-                strategy=order.strategy,
-                compiled=order.compile,
+                strategy=job.strategy,
+                compiled=job.compile,
                 control=control,
-                origin=partial(starts.find, store=Store(order.store), attempt=order.start),
-                keep_weights=order.keep_weights,
+                origin=partial(starts.find, store=Store(job.store), attempt=job.start),
+                keep_weights=job.keep_weights,
             )
         peak_bytes = most(_peak_memory(device), rank)
     if siblings is not None:
@@ -209,7 +213,7 @@ def _show(store: Store, data: DataModule) -> None:
 
 @contextmanager
 def _curve(
-    folder: Path, rank: Rank, nudge: Callable[[], None]
+    folder: Path, rank: Rank, on_epoch: Callable[[], None]
 ) -> Iterator[Callable[[Epoch], None]]:
     """What tells of an epoch, on the first rank alone."""
     if not rank.first:
@@ -220,7 +224,7 @@ def _curve(
         def tell(epoch: Epoch) -> None:
             stream.write(epoch.model_dump_json() + "\n")
             stream.flush()
-            nudge()
+            on_epoch()
 
         yield tell
 
@@ -257,35 +261,35 @@ def _give_up(run: Recording, siblings: Siblings) -> None:
     os._exit(0)
 
 
-def made_with(order: Order, device: str) -> dict[str, str]:
+def made_with(job: JobSpec, device: str) -> dict[str, str]:
     """What has to be equal for an attempt to go on from the checkpoint of another."""
     packages = "\n".join(f"{name} {version}" for name, version in provenance.packages().items())
     return {
-        **order.sources,
+        **job.sources,
         "packages": hashlib.sha256(packages.encode()).hexdigest()[:16],
         "device": device,
-        "devices": str(order.devices),
-        "strategy": order.strategy,
-        "compile": str(order.compile),
-        "start": _start_digest(order),
+        "devices": str(job.devices),
+        "strategy": job.strategy,
+        "compile": str(job.compile),
+        "start": _start_digest(job),
     }
 
 
-def _start_digest(order: Order) -> str:
+def _start_digest(job: JobSpec) -> str:
     """What is in the weights of another run that this one starts from."""
-    if order.spec.start is None:
+    if job.spec.start is None:
         return ""
     try:
-        origin = starts.find(order.spec, Store(order.store), order.start)
+        origin = starts.find(job.spec, Store(job.store), job.start)
     except DataError:  # told when they are to be loaded
         return ""
     return origin.expected if origin else ""
 
 
-def _earlier(store: Store, order: Order) -> list[tuple[int, Path]]:
+def _earlier(store: Store, job: JobSpec) -> list[tuple[int, Path]]:
     """The checkpoint folders of earlier attempts at the same run, the newest first."""
-    numbers = range(order.attempt - 1, 0, -1)
-    key = order.spec.key
+    numbers = range(job.attempt - 1, 0, -1)
+    key = job.spec.key
     return [(number, store.folder(key, number) / "checkpoints") for number in numbers]
 
 

@@ -7,13 +7,13 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 import lightning_bench
-from lightning_bench.bench.execute.job import Order
 from lightning_bench.bench.store.record import Environment, Provenance
 
 #: Variables that decide threads, devices or precision. Only these are ever recorded.
@@ -42,22 +42,32 @@ def environment(gpus: list[str]) -> Environment:
     )
 
 
-def of(order: Order, *, device: str, environment: str | None) -> Provenance:
-    """Where the numbers of this order come from, on this host."""
+def collect(
+    *,
+    sources: Mapping[str, str],
+    command: list[str],
+    environment: str | None,
+    device: str,
+    devices: int,
+    threads: int,
+    strategy: str | None = None,
+    compiled: bool = False,
+) -> Provenance:
+    """The provenance of a result that this process computes, on this host."""
     commit, dirty = revision()
     return Provenance(
         environment=environment,
-        sources=dict(order.sources),
-        command=order.command,
+        sources=dict(sources),
+        command=command,
         bench_version=lightning_bench.__version__,
         git_revision=commit,
         git_dirty=dirty,
         host=socket.gethostname(),
         device=device,
-        devices=order.devices,
-        threads=order.threads,
-        strategy=order.strategy if order.devices > 1 else None,
-        compiled=order.compile,
+        devices=devices,
+        threads=threads,
+        strategy=strategy,
+        compiled=compiled,
     )
 
 

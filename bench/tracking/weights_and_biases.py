@@ -1,5 +1,6 @@
 """Weights & Biases: a run for each run, with the key as its id, and one for the report."""
 
+import json
 import netrc
 import os
 from pathlib import Path
@@ -16,7 +17,6 @@ from lightning_bench.bench.tracking.events import (
     curve_values,
     final_values,
 )
-from lightning_bench.reports.report import Report, Table
 
 PROJECT = "lightning-bench"
 Mode = Literal["online", "offline"]
@@ -121,12 +121,12 @@ class WeightsAndBiases:
         self.sent += 1
 
     def _report(self, folder: Path) -> None:
-        report = Report.model_validate_json((folder / "report.json").read_bytes())
+        report = json.loads((folder / "report.json").read_bytes())
         run = self._init(
-            f"report-{folder.name.replace('+', '-')}", report.title, "report",
-            {"study": self.study, "scale": self.scale, "inputs": report.inputs},
+            f"report-{folder.name.replace('+', '-')}", report["title"], "report",
+            {"study": self.study, "scale": self.scale, "inputs": report["inputs"]},
         )  # fmt: skip
-        run.log({f"tables/{table.id}": _as_wandb(table) for table in report.tables})
+        run.log({f"tables/{table['id']}": _as_wandb(table) for table in report["tables"]})
         images = sorted((folder / "figures").glob("*.png"))
         run.log({f"figures/{path.stem}": wandb.Image(str(path)) for path in images})
         artifact = wandb.Artifact(f"report-{self.study}-{self.scale}", type="report")
@@ -141,16 +141,16 @@ class WeightsAndBiases:
             run.finish(exit_code=1)
 
 
-def _as_wandb(table: Table) -> Any:
-    """A table's numbers, unrounded, with their uncertainty in columns of their own."""
+def _as_wandb(table: dict[str, Any]) -> Any:
+    """The table in the form of W&B: numbers unrounded, uncertainty in columns of its own."""
     columns: list[str | int] = ["entry", "group", "source"]
-    for column in table.columns:
-        name = " ".join(part for part in (column.title, column.metric) if part)
+    for column in table["columns"]:
+        name = " ".join(part for part in (column["title"], column["metric"]) if part)
         columns += [name, f"{name}: low", f"{name}: high", f"{name}: n"]
-    found = wandb.Table(columns=columns)
-    for row in table.rows:
+    wandb_table = wandb.Table(columns=columns)
+    for row in table["rows"]:
         cells: list[Any] = []
-        for cell in row.cells:
-            cells += [cell.value, cell.low, cell.high, cell.n]
-        found.add_data(row.label, row.group, row.source, *cells)
-    return found
+        for cell in row["cells"]:
+            cells += [cell["value"], cell["low"], cell["high"], cell["n"]]
+        wandb_table.add_data(row["label"], row["group"], row["source"], *cells)
+    return wandb_table

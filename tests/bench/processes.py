@@ -7,15 +7,15 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from lightning_bench.bench.execute.job import Order, carry_out
+from lightning_bench.bench.execute.job import WORKER, JobSpec, run_worker
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store, read_record
 
 
-def order(store: Path, spec: RunSpec, attempt: int = 1, **changes: Any) -> Order:
-    return Order(
+def order(store: Path, spec: RunSpec, attempt: int = 1, **changes: Any) -> JobSpec:
+    return JobSpec(
         store=store,
         spec=spec,
         attempt=attempt,
@@ -30,18 +30,18 @@ def order(store: Path, spec: RunSpec, attempt: int = 1, **changes: Any) -> Order
 
 def start(target: Any, *arguments: Any) -> BaseProcess:
     context = get_context("forkserver")
-    context.set_forkserver_preload(["lightning_bench.bench.run.worker"])
+    context.set_forkserver_preload([WORKER])
     process = context.Process(target=target, args=arguments)
     process.start()
     return process
 
 
-def begin(given: Order) -> tuple[BaseProcess, Path]:
+def begin(given: JobSpec) -> tuple[BaseProcess, Path]:
     """Start a run; its process and its folder."""
-    return start(carry_out, given), Store(given.store).folder(given.spec.key, given.attempt)
+    return start(run_worker, given), Store(given.store).folder(given.spec.key, given.attempt)
 
 
-def run(given: Order, timeout_s: float = 240) -> Record:
+def run(given: JobSpec, timeout_s: float = 240) -> Record:
     """Run to the end."""
     process, folder = begin(given)
     process.join(timeout_s)

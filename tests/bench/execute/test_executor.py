@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lightning_bench.bench.execute.executor import RETRIES, Executor, Listed, Listener
-from lightning_bench.bench.execute.job import Execution, Order
+from lightning_bench.bench.execute.job import Execution, JobSpec
 from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Epoch, Failure, Record
@@ -17,7 +17,7 @@ from lightning_bench.bench.study.study import Run
 from tests.bench.factory import SPEC, record
 
 #: What becomes of an attempt: it may claim its folder and write what it likes.
-Fate = Callable[[Store, Order], Ending]
+Fate = Callable[[Store, JobSpec], Ending]
 
 
 @dataclass
@@ -44,9 +44,9 @@ class Engine:
     fates: list[Fate | None]
     slots: int = 1
     outlives: bool = False
-    orders: list[Order] = field(default_factory=list)
+    orders: list[JobSpec] = field(default_factory=list)
 
-    def start(self, order: Order, slot: int) -> Job:
+    def start(self, order: JobSpec, slot: int) -> Job:
         self.orders.append(order)
         fate = self.fates.pop(0)
         return _Job(fate(self.store, order) if fate else None)
@@ -100,24 +100,24 @@ def epochs(folder: Path, *numbers: int) -> None:
     (folder / "curve.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-def finishes(store: Store, order: Order) -> Ending:
+def finishes(store: Store, order: JobSpec) -> Ending:
     with store.claim(order.spec, order.attempt) as folder:
         epochs(folder, 1, 2, 3)
         store.write_record(folder, record(order.spec, order.attempt))
     return Ending("ended", "exited with code 0")
 
 
-def dies(store: Store, order: Order) -> Ending:
+def dies(store: Store, order: JobSpec) -> Ending:
     with store.claim(order.spec, order.attempt) as folder:
         epochs(folder, 1, 2)
     return Ending("ended", "was killed by SIGKILL")
 
 
-def dies_early(store: Store, order: Order) -> Ending:
+def dies_early(store: Store, order: JobSpec) -> Ending:
     return Ending("ended", "was killed by SIGSEGV")
 
 
-def breaks(store: Store, order: Order) -> Ending:
+def breaks(store: Store, order: JobSpec) -> Ending:
     failure = Failure(kind="code", message="ValueError: no", log="l")
     with store.claim(order.spec, order.attempt) as folder:
         made = record(order.spec, order.attempt, status="failed", failure=failure)
@@ -125,17 +125,17 @@ def breaks(store: Store, order: Order) -> Ending:
     return Ending("ended", "exited with code 0")
 
 
-def runs_out_of_memory(store: Store, order: Order) -> Ending:
+def runs_out_of_memory(store: Store, order: JobSpec) -> Ending:
     return Ending("out-of-memory", "was killed by SIGKILL, as the kernel ran out of memory")
 
 
-def is_stopped(store: Store, order: Order) -> Ending:
+def is_stopped(store: Store, order: JobSpec) -> Ending:
     with store.claim(order.spec, order.attempt) as folder:
         epochs(folder, 1)
     return Ending("stopped")
 
 
-def is_taken(store: Store, order: Order) -> Ending:
+def is_taken(store: Store, order: JobSpec) -> Ending:
     finishes(store, order)
     with pytest.raises(Taken), store.claim(order.spec, order.attempt):
         pass

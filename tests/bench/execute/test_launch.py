@@ -9,20 +9,19 @@ import pytest
 
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute import devices, slurm
-from lightning_bench.bench.execute import job as orders
-from lightning_bench.bench.execute.job import Order
+from lightning_bench.bench.execute.job import JobSpec, read_job_spec, write_job_spec
 from lightning_bench.bench.execute.local import Local, LocalJob
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.cluster import Cluster
 from tests.bench.factory import SPEC
 
 
-def order(folder: Path, **changes: object) -> Order:
+def order(folder: Path, **changes: object) -> JobSpec:
     values = {
         "store": folder, "spec": SPEC, "attempt": 1, "device": "cpu", "gpus": (), "threads": 1,
         "sources": {"a.py": "0"}, "command": ["bench", "run"],
     }  # fmt: skip
-    return Order(**{**values, **changes})
+    return JobSpec(**{**values, **changes})
 
 
 @pytest.mark.parametrize(
@@ -89,10 +88,10 @@ def test_a_missing_compiler_is_one_line(tmp_path: Path, monkeypatch: pytest.Monk
         devices.demand_compiler()
 
 
-def test_an_order_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
+def test_a_job_spec_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
     made = order(tmp_path, gpus=("GPU-1", "MIG-2"), devices=2, strategy="fsdp", compile=True)
-    orders.write(made, tmp_path / "order.json")
-    assert orders.read(tmp_path / "order.json") == made
+    write_job_spec(made, tmp_path / "order.json")
+    assert read_job_spec(tmp_path / "order.json") == made
 
 
 def test_a_cluster_is_told_all_that_the_page_asks_for(tmp_path: Path) -> None:

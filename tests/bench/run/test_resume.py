@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bench.bench.execute.job import STOPPED, Order
+from lightning_bench.bench.execute.job import STOPPED, JobSpec
 from lightning_bench.bench.run import training
 from lightning_bench.bench.run.checkpoint import Checkpoints, read
 from lightning_bench.bench.run.control import Control
@@ -44,7 +44,7 @@ CASES = {
 }  # fmt: skip
 
 
-def kill_at_random(given: Order, kills: int, seed: int) -> tuple[Record, list[int]]:
+def kill_at_random(given: JobSpec, kills: int, seed: int) -> tuple[Record, list[int]]:
     """Go on from kill to kill, then to the end; the record, and from which steps of an epoch."""
     draw, places = random.Random(seed), list[int]()
     for attempt in range(1, kills + 1):
@@ -98,7 +98,7 @@ def test_how_many_steps_a_call_takes_changes_no_bit(steps: int) -> None:
         assert np.array_equal(values, other.predictions[name])
 
 
-def stopped(given: Order, process: Any, folder: Path) -> None:
+def stopped(given: JobSpec, process: Any, folder: Path) -> None:
     """Stop a run when it has begun its second epoch."""
     wait_for(folder, "curve.jsonl")
     Store(given.store).request(folder, "stop")
