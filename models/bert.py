@@ -46,25 +46,25 @@ def bert(
     return HuggingFaceText(config, classes)
 
 
-@variant("BERT, 6 layers", of=bert)
+@variant("BERT, 6 layers", of=bert, depth=6)
 def bert_6(**options: Unpack[Options]) -> HuggingFaceText:
     """BERT with 6 layers of 768."""
     return bert(depth=6, **options)
 
 
-@variant("BERT, 12 layers", of=bert)
+@variant("BERT, 12 layers", of=bert, depth=12)
 def bert_12(**options: Unpack[Options]) -> HuggingFaceText:
     """BERT-base: 12 layers of 768."""
     return bert(depth=12, **options)
 
 
-@variant("BERT, 24 layers", of=bert)
+@variant("BERT, 24 layers", of=bert, depth=24)
 def bert_24(**options: Unpack[Options]) -> HuggingFaceText:
     """BERT with 24 layers of 768 (narrower than BERT-large)."""
     return bert(depth=24, **options)
 
 
-@variant("BERT, 48 layers", of=bert)
+@variant("BERT, 48 layers", of=bert, depth=48)
 def bert_48(**options: Unpack[Options]) -> HuggingFaceText:
     """BERT with 48 layers of 768."""
     return bert(depth=48, **options)

@@ -60,37 +60,37 @@ def gmlp_text(
     return TextModel(words, Stack(blocks, width), width, length, classes, pool, dropout)
 
 
-@variant("gMLP, 18 blocks", of=gmlp_text)
+@variant("gMLP, 18 blocks", of=gmlp_text, depth=18)
 def gmlp_text_18(**options: Unpack[Options]) -> TextModel:
     """gMLP for text with 18 blocks; matches BERT with 6 layers in size."""
     return gmlp_text(depth=18, **options)
 
 
-@variant("gMLP, 36 blocks", of=gmlp_text)
+@variant("gMLP, 36 blocks", of=gmlp_text, depth=36)
 def gmlp_text_36(**options: Unpack[Options]) -> TextModel:
     """gMLP for text with 36 blocks; matches BERT with 12 layers in size."""
     return gmlp_text(depth=36, **options)
 
 
-@variant("gMLP, 72 blocks", of=gmlp_text)
+@variant("gMLP, 72 blocks", of=gmlp_text, depth=72)
 def gmlp_text_72(**options: Unpack[Options]) -> TextModel:
     """gMLP for text with 72 blocks; matches BERT with 24 layers in size."""
     return gmlp_text(depth=72, **options)
 
 
-@variant("gMLP, 144 blocks", of=gmlp_text)
+@variant("gMLP, 144 blocks", of=gmlp_text, depth=144)
 def gmlp_text_144(**options: Unpack[Options]) -> TextModel:
     """gMLP for text with 144 blocks; matches BERT with 48 layers in size."""
     return gmlp_text(depth=144, **options)
 
 
-@variant("tMLP, 18 blocks", of=gmlp_text)
+@variant("tMLP, 18 blocks", of=gmlp_text, family="tmlp-text", depth=18)
 def tmlp_text_18(**options: Unpack[Options]) -> TextModel:
     """gMLP with Toeplitz spatial matrices: 2S - 1 weights instead of S²."""
     return gmlp_text(depth=18, matrix="toeplitz", **options)
 
 
-@variant("aMLP, 18 blocks", of=gmlp_text)
+@variant("aMLP, 18 blocks", of=gmlp_text, family="amlp-text", depth=18)
 def amlp_text_18(
     *,
     vocab_size: int = 30522,

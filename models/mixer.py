@@ -180,7 +180,8 @@ def mixer_h14(**options: Unpack[Options]) -> Mixer:
     return mixer(patch=14, **H, **options)
 
 
-@variant("Mixer for 32×32", of=mixer)
+# Of other widths than `mixer`, so that no line over depth may join the two.
+@variant("Mixer for 32×32", of=mixer, family="mixer-small")
 def mixer_small(
     *,
     channels: int = 3,

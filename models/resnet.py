@@ -70,7 +70,7 @@ class Options(TypedDict, total=False):
     width: int
 
 
-@variant("Small ResNet")
+@variant("Small ResNet", family="resnet")
 def resnet_small(
     *,
     channels: int = 3,
@@ -83,31 +83,31 @@ def resnet_small(
     return SmallResNet(channels, classes, layers, width)
 
 
-@variant("ResNet-20", of=resnet_small)
+@variant("ResNet-20", of=resnet_small, depth=20)
 def resnet_20(**options: Unpack[Options]) -> SmallResNet:
     """CIFAR ResNet with 20 layers."""
     return resnet_small(layers=20, **options)
 
 
-@variant("ResNet-32", of=resnet_small)
+@variant("ResNet-32", of=resnet_small, depth=32)
 def resnet_32(**options: Unpack[Options]) -> SmallResNet:
     """CIFAR ResNet with 32 layers."""
     return resnet_small(layers=32, **options)
 
 
-@variant("ResNet-44", of=resnet_small)
+@variant("ResNet-44", of=resnet_small, depth=44)
 def resnet_44(**options: Unpack[Options]) -> SmallResNet:
     """CIFAR ResNet with 44 layers."""
     return resnet_small(layers=44, **options)
 
 
-@variant("ResNet-56", of=resnet_small)
+@variant("ResNet-56", of=resnet_small, depth=56)
 def resnet_56(**options: Unpack[Options]) -> SmallResNet:
     """CIFAR ResNet with 56 layers."""
     return resnet_small(layers=56, **options)
 
 
-@variant("ResNet-110", of=resnet_small)
+@variant("ResNet-110", of=resnet_small, depth=110)
 def resnet_110(**options: Unpack[Options]) -> SmallResNet:
     """CIFAR ResNet with 110 layers."""
     return resnet_small(layers=110, **options)

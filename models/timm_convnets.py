@@ -9,55 +9,56 @@ from lightning_bench.models.registry.registry import variant
 from lightning_bench.models.registry.timm_library import timm_model
 
 
-@variant("ResNet-18")
+# Of blocks of two convolutions, the deeper ones of three: no line over depth joins them.
+@variant("ResNet-18", family="resnet-imagenet")
 def resnet_18(*, channels: int = 3, image_size: int = 224, classes: int = 1000) -> nn.Module:
     """ResNet with 18 layers (He et al., 2016)."""
     return timm_model("resnet18", channels, image_size, classes)
 
 
-@variant("ResNet-50")
+@variant("ResNet-50", family="resnet-imagenet", depth=50)
 def resnet_50(*, channels: int = 3, image_size: int = 224, classes: int = 1000) -> nn.Module:
     """ResNet with 50 layers (He et al., 2016)."""
     return timm_model("resnet50", channels, image_size, classes)
 
 
-@variant("ResNet-152")
+@variant("ResNet-152", family="resnet-imagenet", depth=152)
 def resnet_152(*, channels: int = 3, image_size: int = 224, classes: int = 1000) -> nn.Module:
     """ResNet with 152 layers (He et al., 2016)."""
     return timm_model("resnet152", channels, image_size, classes)
 
 
-@variant("EfficientNet-B0")
+@variant("EfficientNet-B0", family="efficientnet")
 def efficientnet_b0(*, channels: int = 3, image_size: int = 224, classes: int = 1000) -> nn.Module:
     """EfficientNet-B0 (Tan and Le, 2019)."""
     return timm_model("efficientnet_b0", channels, image_size, classes)
 
 
-@variant("EfficientNet-B7")
+@variant("EfficientNet-B7", family="efficientnet")
 def efficientnet_b7(*, channels: int = 3, image_size: int = 600, classes: int = 1000) -> nn.Module:
     """EfficientNet-B7 (Tan and Le, 2019)."""
     return timm_model("tf_efficientnet_b7", channels, image_size, classes)
 
 
-@variant("EfficientNet-L2 (Noisy Student)")
+@variant("EfficientNet-L2 (Noisy Student)", family="efficientnet")
 def efficientnet_l2(*, channels: int = 3, image_size: int = 800, classes: int = 1000) -> nn.Module:
     """EfficientNet-L2, the network of Noisy Student (Xie et al., 2020)."""
     return timm_model("tf_efficientnet_l2", channels, image_size, classes)
 
 
-@variant("NFNet-F0")
+@variant("NFNet-F0", family="nfnet")
 def nfnet_f0(*, channels: int = 3, image_size: int = 256, classes: int = 1000) -> nn.Module:
     """NFNet-F0 (Brock et al., 2021), at its test resolution."""
     return timm_model("dm_nfnet_f0", channels, image_size, classes)
 
 
-@variant("BiT-R152x4")
+@variant("BiT-R152x4", family="bit")
 def bit_r152x4(*, channels: int = 3, image_size: int = 480, classes: int = 1000) -> nn.Module:
     """Big Transfer's ResNet-152 of fourfold width (Kolesnikov et al., 2020)."""
     return timm_model("resnetv2_152x4_bit", channels, image_size, classes)
 
 
-@variant("NFNet-F4+")
+@variant("NFNet-F4+", family="nfnet")
 def nfnet_f4plus(
     *,
     channels: int = 3,
@@ -72,7 +73,7 @@ def nfnet_f4plus(
     return NormFreeNet(model_cfgs["dm_nfnet_f4"], num_classes=classes, in_chans=channels, **widths)
 
 
-@variant("HaloNet-H4")
+@variant("HaloNet-H4", family="halonet")
 def halonet_h4(
     *, channels: int = 3, image_size: int = 384, classes: int = 1000, base: int = 64
 ) -> nn.Module:

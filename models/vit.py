@@ -155,7 +155,7 @@ def vit(
     )
 
 
-@variant("ViT-B/16 on a ResNet stem")
+@variant("ViT-B/16 on a ResNet stem", family="vit-hybrid")
 def vit_hybrid_b16(
     *,
     channels: int = 3,
@@ -179,7 +179,7 @@ def vit_hybrid_b16(
     )
 
 
-@variant("DeiT-B/16")
+@variant("DeiT-B/16", family="deit")
 def deit_b16(
     *,
     channels: int = 3,

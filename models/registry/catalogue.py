@@ -35,12 +35,14 @@ COMMITTED = Path(__file__).parent / "catalogue.json"
 class Entry:
     """A named model: its arguments, and its cost at its own input and head.
 
+    Models of one `family` differ in size alone, those of them that have a `depth` in depth alone.
     `parameters` and `flops` (of one example's forward pass, two a multiply-add) are None where
     nothing was counted, as for the thousand models of timm.
     """
 
     name: str
     family: str
+    depth: int | None
     title: str
     kind: Literal["image", "text"]
     summary: str
@@ -145,9 +147,8 @@ def _library_entry(prefix: str, name: str) -> Entry:
             f"{library['package']} {library['version']} has no model {name!r}"
             f"{nearest(base, library['names'])}"
         )
-    return _entry(
-        {**library["entry"], "name": f"{prefix}/{name}", "title": f"{name} ({library['package']})"}
-    )
+    own = {"name": f"{prefix}/{name}", "family": f"{prefix}/{name}"}
+    return _entry({**library["entry"], **own, "title": f"{name} ({library['package']})"})
 
 
 def _facts() -> Mapping[str, Any]:

@@ -87,7 +87,8 @@ def describe_variant(found: Variant, counted: bool = True) -> dict[str, Any]:
         costs = {"parameters": parameters(model), "flops": flops(model, inputs)}
     return {
         "name": found.name,
-        "family": found.family,
+        "family": found.family or found.name,
+        "depth": found.depth,
         "title": found.title,
         "kind": found.kind,
         "summary": found.summary,
@@ -100,4 +101,4 @@ def describe_variant(found: Variant, counted: bool = True) -> dict[str, Any]:
 def _shared_entry(prefix: str) -> dict[str, Any]:
     """Return the entry that all names of a library share, since all take the same arguments."""
     found = timm_library.look_up(f"{prefix}/{timm_library.names(prefix)[0]}")
-    return {**describe_variant(found, counted=False), "family": prefix}
+    return describe_variant(found, counted=False)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, cast
 
 from lightning_bench.models.errors import ModelError, UnknownModel, nearest
 from lightning_bench.models.registry import arguments as signature
@@ -47,6 +47,10 @@ class Variant:
     title: str
     function: "Callable[..., nn.Module]"
     arguments: Mapping[str, Argument]
+    #: Models that differ in size alone are one family; empty: it is the only one of its own.
+    family: str = ""
+    #: Blocks or layers, where those of its family that have a depth differ in nothing else.
+    depth: int | None = None
 
     @property
     def kind(self) -> Literal["image", "text"]:
@@ -60,11 +64,6 @@ class Variant:
         )
 
     @property
-    def family(self) -> str:
-        """The architecture that it is a size of: the last part of its module's name."""
-        return self.function.__module__.rpartition(".")[2].replace("_", "-")
-
-    @property
     def summary(self) -> str:
         """The first line of the function's docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
@@ -74,19 +73,28 @@ NEEDED: dict[Literal["image", "text"], set[str]] = {
     "image": {"channels", "image_size", "classes"},
     "text": {"vocab_size", "length", "classes"},
 }
+#: What variants call their number of blocks or layers.
+DEPTH_ARGUMENTS = {"depth", "layers"}
 _registered: dict[str, Variant] = {}
 
 
 def variant(
-    title: str, of: "Callable[..., nn.Module] | None" = None
+    title: str,
+    of: "Callable[..., nn.Module] | None" = None,
+    *,
+    family: str = "",
+    depth: int | None = None,
 ) -> Callable[[Callable[P, M]], Callable[P, M]]:
     """Register a function as the variant of its own name, underscores as dashes.
 
-    `of` is the general variant that receives the function's `**options`.
+    `of` is the general variant that receives the function's `**options`. Reports join the models
+    of one `family` by lines over size, and those that have a `depth` by lines over depth: whoever
+    differs in more than its size (in its depth) is of another family (has no depth). The family is
+    that of the general variant where none is named, the depth the default of the argument.
     """
 
     def register(function: Callable[P, M]) -> Callable[P, M]:
-        _register(function, function.__name__.replace("_", "-"), title, of)
+        _register(function, function.__name__.replace("_", "-"), title, of, family, depth)
         return function
 
     return register
@@ -97,15 +105,22 @@ def _register(
     name: str,
     title: str,
     of: "Callable[..., nn.Module] | None" = None,
+    family: str = "",
+    depth: int | None = None,
 ) -> None:
     base = signature.read_signature(of) if of else None
+    arguments = signature.read_signature(function, base)
+    if not family:
+        family = next((v.family for v in _registered.values() if v.function is of), name)
+    for argument in DEPTH_ARGUMENTS & arguments.keys():
+        depth = cast("int | None", arguments[argument].default)
     known = _registered.get(name)
     if known and known.function.__module__ != function.__module__:
         raise ModelError(
             f"{name} is registered twice: by {known.function.__module__} "
             f"and by {function.__module__}"
         )
-    _registered[name] = Variant(name, title, function, signature.read_signature(function, base))
+    _registered[name] = Variant(name, title, function, arguments, family, depth)
 
 
 @cache

@@ -12,12 +12,10 @@ from lightning_bench.reports.text.numbers import joined
 
 #: What the documents claim of the mixing of S tokens: its cost grows with this power of S.
 CLAIMED_IN_S = {
-    "mixer": 1,
-    "vit": 2,
-    "gmlp": 2,
-    "gmlp-text": 2,
-    "transformer-text": 2,
-    "bert": 2,
+    **dict.fromkeys(("mixer", "mixer-small"), 1),
+    **dict.fromkeys(("vit", "vit-hybrid", "deit"), 2),
+    **dict.fromkeys(("gmlp", "gmlp-text", "tmlp-text", "amlp-text"), 2),
+    **dict.fromkeys(("transformer-text", "bert"), 2),
 }
 #: A stack of equal blocks.
 CLAIMED_IN_DEPTH = 1

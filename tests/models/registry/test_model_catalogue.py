@@ -49,6 +49,7 @@ def test_the_catalogue_holds_every_registered_variant():
     for name, entry in entries().items():
         found = variants()[name]
         assert (entry.name, entry.kind, entry.family) == (name, found.kind, found.family)
+        assert entry.depth == found.depth
         assert dict(entry.arguments) == dict(found.arguments)
         assert entry.title
         assert entry.summary
@@ -61,7 +62,8 @@ def test_look_up_imports_no_torch(tmp_path):
     done = run(
         """
         import sys
-        from lightning_bench.models.registry.catalogue import check_arguments, entries, find, markdown_table
+        from lightning_bench.models.registry.catalogue import check_arguments, entries, find
+        from lightning_bench.models.registry.catalogue import markdown_table
         entries(), markdown_table()
         check_arguments(find("vit"), {"depth": 2})
         find("timm/resnet50.a1_in1k"), find("hf/bert")
@@ -89,7 +91,8 @@ def test_an_unknown_name_is_told_the_nearest(name, nearest):
 
 
 def test_library_names():
-    assert find("timm/resnet50").family == "timm"
+    assert find("timm/resnet50").family == "timm/resnet50"
+    assert find("timm/resnet50").depth is None
     assert find("timm/resnet50.a1_in1k").kind == "image"
     assert find("hf/bert").kind == "text"
     assert find("hf/some-owner/some-model").arguments["weights"].optional
