@@ -20,7 +20,7 @@ from benchmarks.common import BENCH, verdict
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.store.record import Cost, DataFacts, Epoch, Provenance, Record
 from lightning_bench.bench.store.store import Store
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 
 PAGE = """\
 title: Ten thousand

@@ -38,7 +38,7 @@ scales: {smoke: {}}
 FRESH = """
 import time
 began = time.perf_counter()
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from lightning_bench.bench.run.training import train
 import torch
 torch.set_num_threads(1)

@@ -29,7 +29,7 @@ from lightning_bench.bench.search.tuner import Tuner
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Cost, Epoch, Provenance, Record
 from lightning_bench.bench.store.store import Store
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 
 TRIALS, EPOCHS = 1_000, 10
 SEEDS = 5

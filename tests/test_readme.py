@@ -9,9 +9,10 @@ import yaml
 from lightning_bench import studies
 from lightning_bench.bench.cli.app import app
 from lightning_bench.bench.study.cluster import Cluster
+from lightning_bench.bench.study.load import scales
 from lightning_bench.bench.study.page import scalar
 from lightning_bench.bench.study.search_settings import Search
-from lightning_bench.bench.study.study import Study, scales
+from lightning_bench.bench.study.study import Study
 from lightning_bench.models.registry import catalogue as model_catalogue
 
 ROOT = Path(__file__).parents[1]

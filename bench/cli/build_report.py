@@ -160,7 +160,7 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
     from lightning_bench.data import catalogue as data_catalogue
 
     study = plan.study
-    datasets = study.datasets()
+    datasets = study.datasets
     digests = {
         planned.attempt.record.provenance.environment
         for planned in plan.runs
@@ -292,7 +292,7 @@ def _unequal(study: "Study") -> list[str]:
 
     departed: dict[str, list[str]] = {}
     for label, entry in study.entries.items():
-        if study.recipe_of(label) != study.recipe:
+        if study.resolved[label].recipe != study.recipe:
             what = ", ".join(f"{key} {value}" for key, value in entry.recipe.items())
             departed.setdefault(what, []).append(label)
     read: dict[str, list[str]] = {}
@@ -345,7 +345,7 @@ def _own(study: "Study", path: Path) -> list[Published]:
         ) from None
     except ValueError as error:
         raise UserError(f"--against {error}") from None
-    ids = [f"{name}/{metric}" for name, d in study.datasets().items() for metric in d.metrics]
+    ids = [f"{name}/{metric}" for name, d in study.datasets.items() for metric in d.metrics]
     known = {column: column for column in table.columns if column in [*ids, "parameters"]}
     if not known.keys() - {"parameters"}:
         raise UserError(f"--against {path}: no column is one of {', '.join(ids)}")

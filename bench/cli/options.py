@@ -95,7 +95,7 @@ def open_study(
     """Load a study and name its store; nothing is written."""
     from lightning_bench.bench.errors import UserError
     from lightning_bench.bench.store.store import Store
-    from lightning_bench.bench.study.study import load
+    from lightning_bench.bench.study.load import load
 
     if store.exists() and not store.is_dir():
         raise UserError(f"the store {store} is no folder")

@@ -29,7 +29,7 @@ def _page(study: "Study", dataset: str, over: list[Ledger]) -> str:
         exclude_defaults=True,
         exclude={"name", "scale", "command", "search", "entries", "data", "averages", "published"},
     )
-    spec = dict(zip(study.datasets(), study.data, strict=True))[dataset]
+    spec = dict(zip(study.datasets, study.data, strict=True))[dataset]
     page["data"] = [spec.model_dump(mode="json", exclude_defaults=True)]
     page["entries"] = {}
     for label, values in chosen.items():

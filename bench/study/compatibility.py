@@ -1,9 +1,7 @@
 """Which settings of a run can't mean anything together: told before anything is trained."""
 
-from lightning_bench.bench.errors import nearest
 from lightning_bench.bench.spec import Recipe
 from lightning_bench.data.catalogue.dataset import MASKED, DataSet
-from lightning_bench.models.probes import PROBES
 
 #: Settings of a recipe that change images.
 OF_IMAGES = {"crop", "flip", "resized_crop", "randaugment", "erasing", "mixup", "cutmix"}
@@ -24,12 +22,6 @@ def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
     if dataset.task != "classify":
         useless |= given.keys() & {"label_smoothing"}
     return sorted(useless)
-
-
-def unknown_probe(names: list[str]) -> str:
-    """What is wrong with the names of probes; empty where nothing is."""
-    unknown = [name for name in names if name not in PROBES]
-    return f"there is no probe {unknown[0]!r}{nearest(unknown[0], PROBES)}" if unknown else ""
 
 
 def unfit_start(before: DataSet, after: DataSet, module: str) -> str:

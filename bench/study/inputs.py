@@ -5,8 +5,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from lightning_bench.bench.spec import WEIGHTS, DataSpec
+from lightning_bench.bench.study.messages import PageError
+from lightning_bench.bench.study.page import Location
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.errors import DataError
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.stages import Stage
@@ -26,14 +29,27 @@ def dataset_of(spec: DataSpec) -> DataSet:
     )
 
 
+def dataset_at(spec: DataSpec, at: Location) -> DataSet:
+    """The same for a spec that stands at this place of a page; a PageError says what is wrong."""
+    try:
+        return dataset_of(spec)
+    except DataError as error:
+        raise PageError(at, str(error)) from None
+
+
 def task_module(dataset: DataSet) -> str:
     """The module of the LightningModule that trains on a data set."""
     return f"lightning_bench.models.tasks.{dataset.task.replace('-', '_')}"
 
 
-def datasets(study: "Study") -> list[DataSet]:
+def datasets(study: "Study") -> dict[DataSpec, DataSet]:
     """The data sets of its entries as they read them, and of its stages, each once."""
-    return [dataset_of(spec) for spec in _specs(study)]
+    entries = study.resolved.values()
+    return (
+        dict(zip(study.data, study.datasets.values(), strict=True))
+        | {spec: dataset for entry in entries for spec, dataset in entry.data.values()}
+        | {run.spec.data: run.dataset for entry in entries for run in entry.lineage}
+    )
 
 
 def files(study: "Study") -> list[tuple[DataSet, list[str]]]:
@@ -44,29 +60,22 @@ def files(study: "Study") -> list[tuple[DataSet, list[str]]]:
     from lightning_bench.data.sources import readers  # imports pyarrow, which takes a while
 
     trained = {stage.data for stage in study.stages.values()}
-    for label in study.entries:
-        if study.recipe_of(label).epochs:
-            trained |= {own for spec in study.data if (own := study.data_of(label, spec))}
-    found = []
-    for spec, whole in zip(_specs(study), datasets(study), strict=True):
+    for entry in study.resolved.values():
+        if entry.recipe.epochs:
+            trained |= {spec for spec, _ in entry.data.values()}
+    needed = []
+    for spec, whole in datasets(study).items():
         dataset = readers.present(whole) if spec.sample else whole
-        wanted = dataset.files if spec in trained else dataset.tests
-        patterns = [dataset.files[split] for split in wanted if split in dataset.files]
+        splits = dataset.files if spec in trained else dataset.tests
+        patterns = [dataset.files[split] for split in splits if split in dataset.files]
         if dataset.repository:
-            found.append((dataset, patterns))
-    return found
+            needed.append((dataset, patterns))
+    return needed
 
 
 def weights(study: "Study") -> list[str]:
     """The repositories, folders and files of weights that models start from or hold, sorted."""
     return sorted(set(_weights(study)))
-
-
-def _specs(study: "Study") -> list[DataSpec]:
-    found: dict[DataSpec, None] = dict.fromkeys(study.data)
-    for entry in study.entries.values():
-        found |= dict.fromkeys(entry.data)
-    return list(found | dict.fromkeys(stage.data for stage in study.stages.values()))
 
 
 def _weights(study: "Study") -> Iterator[str]:

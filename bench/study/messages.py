@@ -1,39 +1,56 @@
-"""Mistakes in a page, as pydantic finds them, in one line each."""
+"""Mistakes in a page, each with its place and in one line; pydantic's, too."""
 
 from collections.abc import Collection
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from lightning_bench.bench.errors import nearest
-from lightning_bench.bench.study.page import Location, Where
+from lightning_bench.bench.study.page import Location
 
 
-def explain(
-    error: ValidationError, schema: type[BaseModel], where: Where, hidden: Collection[str] = ()
-) -> str:
-    """The first mistake in one line: where it stands, what it is, the nearest valid name.
+class PageError(Exception):
+    """A mistake at one place of a page; whoever loads the page says on which line that is."""
 
-    `hidden` are fields of the schema itself that nobody may give.
+    def __init__(self, at: Location, message: str) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+def page_error(
+    error: ValidationError,
+    schema: type[BaseModel],
+    inside: Location = (),
+    hidden: Collection[str] = (),
+) -> PageError:
+    """The first mistake that pydantic found, with the nearest valid name.
+
+    `inside` is the part of the page that was validated by the schema; `hidden` are fields of the
+    schema itself that nobody may give.
     """
     mistakes = error.errors(include_url=False)
     # A misspelt key is the cause, the key it should have been is then missing.
     first = next((m for m in mistakes if m["type"] == "extra_forbidden"), mistakes[0])
     at: Location = first["loc"]
-    path = ".".join(str(part) for part in at)
-    spot = where(at)
-    if first["type"] == "extra_forbidden":
-        return f"{spot}: unknown key {path!r}{nearest(at[-1], _fields(schema, at[:-1], hidden))}"
-    if first["type"] == "missing":
-        return f"{spot}: the key {path!r} is missing"
-    if first["type"] == "literal_error":
-        valid = get_args(_annotation(schema, at))
-        return f"{spot}: {path} can't be {first['input']!r}{nearest(first['input'], valid)}"
-    message = first["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    given = "" if isinstance(first["input"], dict | list) else f", not {first['input']!r}"
-    return f"{spot}: {path}: {message}{given}"
+    return PageError((*inside, *at), _message(first, schema, at, hidden))
+
+
+def _message(
+    mistake: ErrorDetails, schema: type[BaseModel], at: Location, hidden: Collection[str]
+) -> str:
+    path, value = ".".join(map(str, at)), mistake["input"]
+    match mistake["type"]:
+        case "extra_forbidden":
+            return f"unknown key {path!r}{nearest(at[-1], _fields(schema, at[:-1], hidden))}"
+        case "missing":
+            return f"the key {path!r} is missing"
+        case "literal_error":
+            return f"{path} can't be {value!r}{nearest(value, get_args(_annotation(schema, at)))}"
+    message = mistake["msg"].removeprefix("Value error, ")
+    shown = "" if isinstance(value, dict | list) else f", not {value!r}"
+    return f"{path}: {message[:1].lower()}{message[1:]}{shown}"
 
 
 def _annotation(schema: Any, at: Location) -> Any:
@@ -51,6 +68,7 @@ def _annotation(schema: Any, at: Location) -> Any:
 
 
 def _fields(schema: Any, at: Location, hidden: Collection[str]) -> list[str]:
-    found = _annotation(schema, at)
-    is_model = isinstance(found, type) and issubclass(found, BaseModel)
-    return sorted(found.model_fields.keys() - (() if at else hidden)) if is_model else []
+    annotation = _annotation(schema, at)
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return []
+    return sorted(annotation.model_fields.keys() - (() if at else hidden))

@@ -6,12 +6,26 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lightning_bench.bench.spec import ModelSpec, Recipe, RunSpec, Scalar, canonical_json
+from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.search_settings import Search
-from lightning_bench.bench.study.search_space import Space, apply
+from lightning_bench.bench.study.search_space import (
+    ARGS,
+    BadSpace,
+    Parameter,
+    Space,
+    apply,
+    resolve,
+)
 from lightning_bench.data import catalogue as data_catalogue
+from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.models.registry.arguments import Argument
+
+if TYPE_CHECKING:
+    from lightning_bench.bench.study.resolved import ResolvedEntry
+    from lightning_bench.bench.study.study import Entry
 
 
 @dataclass(frozen=True)
@@ -85,3 +99,61 @@ class Cell:
 def searches(store: Path, study: str) -> Path:
     """Where the searches of a study at one scale lie in a store."""
     return store / "searches" / study
+
+
+def space_of(search: Search, entry: "ResolvedEntry") -> Space:
+    """An entry's space; what is shared and would do nothing on its data is left out of it."""
+    known = entry.variant.arguments
+    read = [dataset for _, dataset in entry.data.values()]
+    shared = {
+        key: parameter
+        for key, parameter in search.space.items()
+        if not (parameter and _useless(key, parameter, entry.recipe, read))
+    }
+    space = resolve(
+        shared, entry.entry.space, entry.recipe, entry.model.args, known, set(read[0].facts())
+    )
+    for name, parameter in space.parameters.items():
+        if dataset := _useless(name, parameter, entry.recipe, read):
+            raise BadSpace(name, f"nothing is done with {name} on {dataset}")
+        # An argument with a fraction, as dropout, is no size.
+        sized = name.startswith(ARGS) and known[name.removeprefix(ARGS)].kind != "float"
+        if sized and (origin := _origin(entry.entry)):
+            raise BadSpace(
+                name, f"{name} is fixed by the weights of {origin}, which it starts from"
+            )
+    if search.sampler == "grid":
+        _check_grid(search, space)
+    return space
+
+
+def _origin(entry: "Entry") -> str:
+    """The stage or published weights that an entry starts from; empty where it starts afresh."""
+    return entry.start or entry.weights or str(entry.args.get("weights") or "")
+
+
+def _useless(key: str, parameter: Parameter, recipe: Recipe, read: list[DataSet]) -> str:
+    """A data set on which the setting does nothing; empty where there is none."""
+    name = key.removeprefix("recipe.")
+    if name not in Recipe.model_fields:
+        return ""
+    for value in parameter.bounds():
+        try:
+            changed = Recipe.model_validate(recipe.model_dump() | {name: value})
+        except ValueError:
+            continue  # `resolve` says what is wrong with it
+        for dataset in read:
+            if name in compatibility.without_effect(dataset, changed):
+                return dataset.name
+    return ""
+
+
+def _check_grid(search: Search, space: Space) -> None:
+    for name, parameter in space.parameters.items():
+        if parameter.grid() is None:
+            raise BadSpace(name, f"a grid needs values to count: give {name} a step or choices")
+    size = space.grid_size() or 0
+    if search.trials > size + 1:
+        raise BadSpace(
+            "", f"its grid has {size} points: too few for {search.trials} trials, one the recipe's"
+        )

@@ -17,7 +17,7 @@ from lightning_bench.bench.spec import (
     RunSpec,
     Schedule,
 )
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 
 fractions = st.floats(0, 1, exclude_max=True)
 RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {

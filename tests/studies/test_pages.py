@@ -9,9 +9,10 @@ from lightning_bench import studies
 from lightning_bench.bench.cli.build_report import published
 from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.store.store import Store
-from lightning_bench.bench.study import study
+from lightning_bench.bench.study.load import load
+from lightning_bench.bench.study.load import scales as scales_of
 
-SCALES = [(name, scale) for name, path in studies.pages().items() for scale in study.scales(path)]
+SCALES = [(name, scale) for name, path in studies.pages().items() for scale in scales_of(path)]
 
 
 def header(name: str) -> str:
@@ -25,18 +26,18 @@ def one_line(name: str) -> str:
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_every_scale_expands(name: str, scale: str) -> None:
-    loaded = study.load(name, scale)
+    loaded = load(name, scale)
     runs = loaded.runs()
     assert {(run.entry, run.spec.seed) for run in runs} >= {
         (entry, seed) for entry in loaded.entries for seed in loaded.seeds if not loaded.search
     }
-    met = loaded.datasets().keys() if loaded.seeds and not loaded.search else set()
+    met = loaded.datasets.keys() if loaded.seeds and not loaded.search else set()
     assert {run.dataset for run in runs} == met
 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_every_scale_is_planned_in_no_time(name: str, scale: str, tmp_path) -> None:
-    loaded = study.load(name, scale)
+    loaded = load(name, scale)
     started = time.process_time()
     plan = make_plan(loaded, Store(tmp_path))
     assert time.process_time() - started < 2.0
@@ -46,7 +47,7 @@ def test_every_scale_is_planned_in_no_time(name: str, scale: str, tmp_path) -> N
 @pytest.mark.parametrize("name", studies.pages())
 def test_every_page_opens_with_question_command_expectation_and_time(name: str) -> None:
     assert all(line.startswith("#") for line in header(name).splitlines())
-    assert one_line(name).startswith(f"# {study.load(name).question}")
+    assert one_line(name).startswith(f"# {load(name).question}")
     assert f"bench run {name}" in header(name)
     assert "expect" in header(name).lower()
     assert re.search(r"second|minute|hour|day|week|month", header(name))
@@ -54,7 +55,7 @@ def test_every_page_opens_with_question_command_expectation_and_time(name: str) 
 
 @pytest.mark.parametrize("name", studies.pages())
 def test_a_page_has_three_scales_and_says_what_each_is(name: str) -> None:
-    scales = study.scales(studies.pages()[name])
+    scales = scales_of(studies.pages()[name])
     assert scales == ["smoke", "small", "full"]
     if "at any scale" in one_line(name):
         return
@@ -75,7 +76,7 @@ def test_real_results_are_asked_for_by_their_scale() -> None:
 
 @pytest.mark.parametrize("name", studies.pages())
 def test_every_printed_row_is_an_entry_or_said_to_be_published_only(name: str) -> None:
-    loaded = [study.load(name, scale) for scale in study.scales(studies.pages()[name])]
+    loaded = [load(name, scale) for scale in scales_of(studies.pages()[name])]
     entries = {entry.published for each in loaded for entry in each.entries.values()} - {""}
     printed = {row.label for each in loaded for row in published(each)}
     assert entries <= printed
@@ -85,8 +86,8 @@ def test_every_printed_row_is_an_entry_or_said_to_be_published_only(name: str) -
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_printed_columns_stand_beside_columns_of_ours(name: str, scale: str) -> None:
-    loaded = study.load(name, scale)
-    ours = {f"{title}/{metric}" for title, of in loaded.datasets().items() for metric in of.metrics}
+    loaded = load(name, scale)
+    ours = {f"{title}/{metric}" for title, of in loaded.datasets.items() for metric in of.metrics}
     ours |= {"parameters", *(f"average/{title}" for title in loaded.averages)}
-    ours |= {f"{title}/{m}" for title, of in loaded.datasets().items() for m in of.reported}
+    ours |= {f"{title}/{m}" for title, of in loaded.datasets.items() for m in of.reported}
     assert {ids for columns in loaded.published.values() for ids in columns.values()} <= ours

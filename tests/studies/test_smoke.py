@@ -12,7 +12,8 @@ import pytest
 
 from lightning_bench import studies
 from lightning_bench.bench.search import ledger
-from lightning_bench.bench.study import study
+from lightning_bench.bench.study.load import load
+from lightning_bench.bench.study.load import scales as scales_of
 
 pytestmark = pytest.mark.slow
 
@@ -65,8 +66,8 @@ TUNED = {
 
 def smoke(*, tuned: bool) -> list[str]:
     """The pages with a smoke scale, those with a search or the others."""
-    with_smoke = [n for n, path in studies.pages().items() if "smoke" in study.scales(path)]
-    return sorted(n for n in with_smoke if (study.load(n, "smoke").search is not None) == tuned)
+    with_smoke = [n for n, path in studies.pages().items() if "smoke" in scales_of(path)]
+    return sorted(n for n in with_smoke if (load(n, "smoke").search is not None) == tuned)
 
 
 def run(name: str, tmp_path: Path) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def test_a_tuned_study_s_smoke_scale_spends_its_budget_and_runs_what_it_chose(
     name: str, tmp_path: Path
 ) -> None:
     report = run(name, tmp_path)
-    asked = study.load(name, "smoke")
+    asked = load(name, "smoke")
     assert asked.search is not None
     cells = asked.cells()
     assert report["runs"] == {"done": len(cells) * len(asked.seeds)}
@@ -125,5 +126,5 @@ def test_a_tuned_study_s_smoke_scale_spends_its_budget_and_runs_what_it_chose(
     # What it chose is a page with the very runs that were made.
     pages = list((tmp_path / f"reports/{name}-smoke").glob("*-chosen*.yaml"))
     assert len(pages) == len(asked.data)
-    keys = {run.key for page in pages for run in study.load(str(page)).runs()}
+    keys = {run.key for page in pages for run in load(str(page)).runs()}
     assert keys == {run.key for run in asked.runs(ledger.chosen(found))}

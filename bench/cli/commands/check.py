@@ -71,7 +71,7 @@ def _printed(study: "Study") -> "list[Printed]":
 
     rows = build_report.published(study)
     found = []
-    for name, dataset in study.datasets().items():
+    for name, dataset in study.datasets.items():
         for metric in dataset.metrics:
             higher = data_catalogue.HIGHER_IS_BETTER.get(metric, True)
             scale = 100.0 if metric in PERCENT else 1.0

@@ -65,19 +65,19 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
 
 
 def _study(name: str, scale: str | None) -> dict[str, Any]:
-    from lightning_bench.bench.study import study
+    from lightning_bench.bench.study.load import find, load, scales
 
-    path = study.find(name)
-    loaded = study.load(name, scale)
+    path = find(name)
+    loaded = load(name, scale)
     return {
         "name": loaded.name,
         "what": "study",
         "title": loaded.title,
         "question": loaded.question,
         "page": str(path),
-        "scales": study.scales(path),
+        "scales": scales(path),
         "scale": loaded.scale,
-        "data": list(loaded.datasets()),
+        "data": list(loaded.datasets),
         "entries": {
             label: " ".join([e.model, *(f"{k}={v}" for k, v in e.args.items())])
             for label, e in loaded.entries.items()

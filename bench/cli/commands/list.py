@@ -64,12 +64,13 @@ def list_command(
 
 def _studies() -> list[dict[str, Any]]:
     from lightning_bench import studies
-    from lightning_bench.bench.study import page, study
+    from lightning_bench.bench.study import page
+    from lightning_bench.bench.study.load import scales
 
     rows = []
     for name, path in studies.pages().items():
         title = page.load(path).data.get("title", "")
-        rows.append({"name": name, "title": title, "scales": study.scales(path)})
+        rows.append({"name": name, "title": title, "scales": scales(path)})
     return rows
 
 

@@ -32,7 +32,7 @@ def prepare_command(
 
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.study import inputs
-    from lightning_bench.bench.study.study import load
+    from lightning_bench.bench.study.load import load
 
     use_data_root(data_root)
     study = load(name, scale, settings or ())
@@ -59,7 +59,7 @@ def prepare_command(
                 console.print(line, markup=False, soft_wrap=True)
 
         results = prepare(
-            inputs.datasets(study),
+            list(inputs.datasets(study).values()),
             progress,
             sample=sample,
             weights=sorted(weights),

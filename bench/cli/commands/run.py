@@ -186,7 +186,7 @@ def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
     if execution.compile and local and device == "cpu":
         demand_compiler()
     study = plan.study
-    recipes = [(label, study.recipe_of(label)) for label in study.entries]
+    recipes = [(label, entry.recipe) for label, entry in study.resolved.items()]
     recipes += [(planned.run.entry, planned.run.spec.recipe) for planned in plan.runs]  # stages too
     searched = ("batch_size", "accumulate", "precision")
     recipes += [(cell.entry, found) for cell in study.cells() for found in cell.extremes(*searched)]
@@ -304,10 +304,9 @@ class _Way:
             return Slurm(jobs, store, study.cluster, f"{study.name}-{study.scale}")
         from lightning_bench.bench.execute.local import Local
         from lightning_bench.bench.study import inputs
-        from lightning_bench.models.registry import catalogue as model_catalogue
 
-        modules = {model_catalogue.find(entry.model).module for entry in study.entries.values()}
-        for dataset in inputs.datasets(study):
+        modules = {entry.variant.module for entry in study.resolved.values()}
+        for dataset in inputs.datasets(study).values():
             modules |= {dataset.module, inputs.task_module(dataset)}
         return Local(jobs, self.execution.device, sorted(modules))
 

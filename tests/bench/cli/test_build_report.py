@@ -11,7 +11,7 @@ from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.store.record import Failure
 from lightning_bench.bench.store.store import Store
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from lightning_bench.reports.render.write import FORMATS, TRACKED, Format
 from tests.bench.factory import COST, PROVENANCE, record
 

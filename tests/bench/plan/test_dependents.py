@@ -10,7 +10,7 @@ from lightning_bench.bench.plan import plan as plans
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Failure, Record, Start
 from lightning_bench.bench.store.store import Attempt
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from tests.bench.factory import record
 
 SOURCES = {"models/mlp.py": "0" * 12}

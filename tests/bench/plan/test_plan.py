@@ -8,7 +8,7 @@ import pytest
 from lightning_bench.bench.plan import plan as plans
 from lightning_bench.bench.store.record import Failure, Record
 from lightning_bench.bench.store.store import Attempt
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from tests.bench.factory import COST, SPEC, record
 
 SOURCES = {"models/mlp.py": "0" * 12}

@@ -10,7 +10,7 @@ from lightning_bench.bench.plan import rules as rules_module
 from lightning_bench.bench.store.record import DataFacts, Epoch, Failure, Record
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.store.trial import Ledger, Trial
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from tests.bench.factory import COST, record
 
 PAGE = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.plan import source_digests
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.models.registry import catalogue as model_catalogue
 
@@ -80,8 +80,8 @@ def test_nothing_of_it_imports_torch() -> None:
 
     code = (
         "import sys; from lightning_bench.bench.plan import source_digests as sources;"
-        "from lightning_bench.bench.study import study;"
-        "[sources.of_run(r.spec) for r in study.load('quickstart').runs()];"
+        "from lightning_bench.bench.study.load import load;"
+        "[sources.of_run(r.spec) for r in load('quickstart').runs()];"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,7 +16,7 @@ import pytest
 
 from lightning_bench.bench.store import predictions
 from lightning_bench.bench.store.store import Store, read_record
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from lightning_bench.reports.statistics import per_example
 
 ROOT = Path(__file__).parents[3]

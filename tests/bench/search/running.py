@@ -12,7 +12,7 @@ from typing import Any
 from lightning_bench.bench.search import ledger
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.store.trial import Ledger
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 
 ROOT = Path(__file__).parents[3]
 BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]

@@ -9,8 +9,8 @@ import pytest
 from lightning_bench.bench.search import ledger, optuna_storage, samplers
 from lightning_bench.bench.search.optuna_study import Sampling
 from lightning_bench.bench.store.trial import Trial
+from lightning_bench.bench.study.load import load
 from lightning_bench.bench.study.search_cell import Cell
-from lightning_bench.bench.study.study import load
 
 PAGE = """\
 title: t

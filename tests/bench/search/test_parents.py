@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from lightning_bench.bench.search import optuna_storage
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from tests.bench.search.running import attempts, kill, ledgers, start, wait, write
 
 PARENTS, TRIALS = 4, 16

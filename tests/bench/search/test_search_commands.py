@@ -12,7 +12,7 @@ import pytest
 
 from lightning_bench.bench.search import optuna_storage
 from lightning_bench.bench.store.store import Store
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from tests.bench.search.running import (
     PAGE,
     attempts,

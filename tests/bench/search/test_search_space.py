@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.study.load import load
 from lightning_bench.bench.study.search_space import Parameter
-from lightning_bench.bench.study.study import load
 
 PAGE = """\
 title: t

@@ -12,7 +12,7 @@ from lightning_bench.bench.search import chosen_page, ledger, optuna_storage
 from lightning_bench.bench.search.tuner import Tuner
 from lightning_bench.bench.store.record import Epoch, Failure, Record
 from lightning_bench.bench.store.store import Store
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from tests.bench.factory import COST, record
 
 PAGE = """\

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 
 PAGE = """\
 title: t

@@ -150,7 +150,7 @@ def test_without_credentials_sync_says_so(tracked_free: Path) -> None:
 def tracked_free(tmp_path: Path) -> Path:
     """A folder with a store that holds one interrupted attempt."""
     (tmp_path / "small.yaml").write_text(SMALL, encoding="utf-8")
-    from lightning_bench.bench.study.study import load
+    from lightning_bench.bench.study.load import load
 
     spec = load(str(tmp_path / "small.yaml")).runs()[0].spec
     with Store(tmp_path / "bench-store").claim(spec, 1):

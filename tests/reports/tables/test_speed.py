@@ -16,7 +16,7 @@ from lightning_bench.bench.store.measurements import (
     Setting,
     WarmUp,
 )
-from lightning_bench.bench.study.study import load
+from lightning_bench.bench.study.load import load
 from lightning_bench.reports.build import build
 from lightning_bench.reports.figures import draw_speed, drawing_process, figure_data
 from lightning_bench.reports.render import markdown, terminal

@@ -1,0 +1,141 @@
+"""What the names of a study's entries stand for: models, data sets, stages, looked up once."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from lightning_bench.bench.errors import nearest
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar
+from lightning_bench.bench.study.inputs import dataset_at
+from lightning_bench.bench.study.messages import PageError, page_error
+from lightning_bench.bench.study.stages import StageRun, lineage
+from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry import catalogue as model_catalogue
+
+if TYPE_CHECKING:
+    from lightning_bench.bench.study.study import Entry, Study
+
+
+@dataclass(frozen=True)
+class ResolvedEntry:
+    """An entry with its model's catalogue entry, its recipe, its data and its stages' runs."""
+
+    label: str
+    entry: "Entry"
+    model: ModelSpec
+    variant: model_catalogue.Entry
+    recipe: Recipe
+    data: dict[str, tuple[DataSpec, DataSet]]  # that it reads, by the study's titles of them
+    lineage: list[StageRun]  # that it starts from, in the order of training
+    probes: tuple[str, ...]
+
+    def spec(self, data: DataSpec, seed: int = 0) -> RunSpec:
+        """Its run on this data with this seed."""
+        return RunSpec(
+            model=self.model,
+            data=data,
+            recipe=self.recipe,
+            seed=seed,
+            start=self.lineage[-1].spec if self.lineage else None,
+            weights=self.entry.weights,
+            probes=self.probes,
+        )
+
+    def shown_stage(self, data: DataSpec) -> RunSpec | None:
+        """The run of a stage that is itself the entry's result on this data."""
+        for run in reversed(self.lineage):
+            if run.stage.shown and run.spec.data == data:
+                return run.spec
+        return None
+
+
+def resolve(study: "Study") -> dict[str, ResolvedEntry]:
+    """All entries by their labels; a name that stands for nothing is a PageError."""
+    resolved = {}
+    for label, entry in study.entries.items():
+        at = ("entries", label)
+        variant = _variant(entry.model, label)
+        model = ModelSpec(name=entry.model, args=entry.args)
+        resolved[label] = ResolvedEntry(
+            label=label,
+            entry=entry,
+            model=model,
+            variant=variant,
+            recipe=_recipe(study, label),
+            data=_read(study, label, variant.kind),
+            lineage=lineage(study.stages, entry.start, model, label, at),
+            probes=tuple(study.probes),
+        )
+    return resolved
+
+
+def with_arguments(study: "Study") -> "Study":
+    """The study whose entries hold all arguments of their models that differ from the defaults."""
+    entries = {
+        label: entry.model_copy(update={"args": _arguments(study, label)})
+        for label, entry in study.entries.items()
+    }
+    return study.model_copy(update={"entries": entries, "args": {}})
+
+
+def _variant(model: str, label: str) -> model_catalogue.Entry:
+    try:
+        return model_catalogue.find(model)
+    except ModelError as error:
+        raise PageError(("entries", label, "model"), str(error)) from None
+
+
+def _recipe(study: "Study", label: str) -> Recipe:
+    """The study's recipe with the entry's own settings laid over it."""
+    shared = study.recipe.model_dump(exclude_unset=True)
+    try:
+        return Recipe.model_validate(shared | study.entries[label].recipe)
+    except ValidationError as error:
+        raise page_error(error, Recipe, ("entries", label, "recipe")) from None
+
+
+def _read(study: "Study", label: str, kind: str) -> dict[str, tuple[DataSpec, DataSet]]:
+    """The data sets that an entry's model can read, of all or of those that the entry names."""
+    entry = study.entries[label]
+    names = [spec.name for spec in study.data]
+    own: dict[str, tuple[DataSpec, DataSet]] = {}
+    for i, spec in enumerate(entry.data):
+        at = ("entries", label, "data", i)
+        if names.count(spec.name) != 1:
+            which = "twice" if spec.name in names else "not"
+            hint = "" if spec.name in names else nearest(spec.name, names)
+            raise PageError(at, f"{spec.name} is {which} in the study{hint}")
+        own.setdefault(spec.name, (spec, dataset_at(spec, at)))
+    met = {
+        title: own.get(spec.name, (spec, dataset))
+        for (title, dataset), spec in zip(study.datasets.items(), study.data, strict=True)
+        if spec.name in own or not own
+    }
+    read = {title: pair for title, pair in met.items() if pair[1].kind == kind}
+    if not read:
+        _, other = next(iter(met.values()))
+        raise PageError(
+            ("entries", label, "model"),
+            f"{entry.model} reads {kind}s, but {other.name} is a data set of {other.kind}s",
+        )
+    return read
+
+
+def _arguments(study: "Study", label: str) -> dict[str, Scalar]:
+    """The arguments that an entry shares with all, and its own, without those at their defaults."""
+    entry = study.entries[label]
+    variant = _variant(entry.model, label)
+    _, dataset = next(iter(_read(study, label, variant.kind).values()))
+    args: dict[str, Scalar] = {}
+    for name, value in (*study.args.items(), *entry.args.items()):
+        at = ("entries", label, "args", name) if name in entry.args else ("args", name)
+        if name in dataset.facts():
+            raise PageError(at, f"{name!r} comes from the data set")
+        args.pop(name, None)  # an entry's own at its default outweighs a shared one
+        try:
+            args |= model_catalogue.check_arguments(variant, {name: value})
+        except ModelError as error:
+            raise PageError(at, str(error)) from None
+    return args

@@ -1,0 +1,198 @@
+"""Validation of a study's page: rules on what may stand together, asked before anything starts.
+
+A rule is data: a name, what it demands, and a function that yields each breach with its place.
+Pydantic has checked each value by itself, and `resolved` that every name stands for something.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lightning_bench.bench.errors import nearest
+from lightning_bench.bench.spec import ModelSpec
+from lightning_bench.bench.study import compatibility
+from lightning_bench.bench.study.messages import PageError
+from lightning_bench.bench.study.page import Location
+from lightning_bench.bench.study.resolved import ResolvedEntry, with_arguments
+from lightning_bench.bench.study.search_cell import space_of
+from lightning_bench.bench.study.search_settings import Search
+from lightning_bench.bench.study.search_space import BadSpace
+from lightning_bench.bench.study.study import Study
+from lightning_bench.models.probes import PROBES
+from lightning_bench.models.registry import catalogue as model_catalogue
+
+
+@dataclass(frozen=True)
+class PageRule:
+    """One demand on a study's page."""
+
+    name: str
+    demands: str
+    breaches: Callable[[Study], Iterator[PageError]]
+
+
+def validated(study: Study) -> Study:
+    """The study with its entries' arguments resolved; raises the first breach of a rule."""
+    study = with_arguments(study)
+    for rule in RULES:
+        for breach in rule.breaches(study):
+            raise breach
+    return study
+
+
+def _place(entry: ResolvedEntry, setting: str) -> Location:
+    """Where a setting of an entry's recipe stands: in its own or in the study's."""
+    own = setting in entry.entry.recipe
+    return ("entries", entry.label, "recipe", setting) if own else ("recipe", setting)
+
+
+def _effect(study: Study) -> Iterator[PageError]:
+    for entry in study.resolved.values():
+        for _, dataset in entry.data.values():
+            for name in compatibility.without_effect(dataset, entry.recipe):
+                yield PageError(_place(entry, name), _does_nothing(name, dataset.name))
+        for run in entry.lineage:
+            for name in compatibility.without_effect(run.dataset, run.stage.recipe):
+                at = ("stages", run.name, "recipe", name)
+                yield PageError(at, _does_nothing(name, run.dataset.name))
+
+
+def _does_nothing(setting: str, dataset: str) -> str:
+    return f"nothing is done with {setting} on {dataset}"
+
+
+def _epochs(study: Study) -> Iterator[PageError]:
+    for entry in study.resolved.values():
+        if not entry.recipe.epochs and not entry.entry.start and not entry.entry.weights:
+            needs = f"0 epochs train nothing: {entry.label} needs `start` or `weights`"
+            yield PageError(_place(entry, "epochs"), needs)
+        for run in entry.lineage:
+            if not run.stage.recipe.epochs:
+                at = ("stages", run.name, "recipe", "epochs")
+                yield PageError(at, "0 epochs train nothing to start from")
+
+
+def _origins(study: Study) -> Iterator[PageError]:
+    for entry in study.resolved.values():
+        at = ("entries", entry.label)
+        yield from _one_origin(at, entry.model, entry.entry.start, entry.entry.weights)
+        for run in entry.lineage:
+            at = ("stages", run.name)
+            yield from _one_origin(at, run.spec.model, run.stage.start, run.stage.weights)
+
+
+def _one_origin(at: Location, model: ModelSpec, start: str, weights: str) -> Iterator[PageError]:
+    if start and weights:
+        yield PageError((*at, "weights"), "it starts from a stage or from weights")
+    if weights and "weights" in model_catalogue.find(model.name).arguments:
+        message = f"{model.name} takes them as args: {{weights: {weights}}}"
+        yield PageError((*at, "weights"), message)
+
+
+def _starts(study: Study) -> Iterator[PageError]:
+    for entry in study.resolved.values():
+        module, later = entry.variant.module, [dataset for _, dataset in entry.data.values()]
+        for run in reversed(entry.lineage):
+            at = ("stages", run.name, "data")
+            if run.variant.kind != run.dataset.kind:
+                yield PageError(
+                    at,
+                    f"{run.spec.model.name} reads {run.variant.kind}s, "
+                    f"but {run.dataset.name} is a data set of {run.dataset.kind}s",
+                )
+            for dataset in later:
+                if problem := compatibility.unfit_start(run.dataset, dataset, module):
+                    yield PageError(at, problem)
+            module, later = run.variant.module, [run.dataset]
+
+
+def _stages(study: Study) -> Iterator[PageError]:
+    used = {run.name for entry in study.resolved.values() for run in entry.lineage}
+    for name in sorted(study.stages.keys() - used):
+        yield PageError(("stages", name), f"nothing starts from the stage {name!r}")
+
+
+def _data(study: Study) -> Iterator[PageError]:
+    read = {spec.name for entry in study.resolved.values() for spec, _ in entry.data.values()}
+    for i, dataset in enumerate(study.datasets.values()):
+        if dataset.name not in read:
+            yield PageError(("data", i), f"no entry reads {dataset.kind}s")
+
+
+def _measured(study: Study) -> Iterator[PageError]:
+    names = [dataset.name for dataset in study.datasets.values()]
+    for i, name in enumerate(study.measure.data if study.measure else []):
+        if name not in names:
+            hint = nearest(name, names)
+            yield PageError(("measure", "data", i), f"{name} is not in the study{hint}")
+
+
+def _metrics(study: Study) -> Iterator[PageError]:
+    known = {name for dataset in study.datasets.values() for name in dataset.metrics}
+    for metric in study.epochs_to:
+        if metric not in known:
+            hint = nearest(metric, known)
+            yield PageError(("epochs_to", metric), f"no data set has {metric!r}{hint}")
+
+
+def _probes(study: Study) -> Iterator[PageError]:
+    for name in study.probes:
+        if name not in PROBES:
+            yield PageError(("probes",), f"there is no probe {name!r}{nearest(name, PROBES)}")
+
+
+def _searched(study: Study) -> Iterator[PageError]:
+    for label, entry in study.entries.items():
+        if entry.space and study.search is None:
+            at = ("entries", label, "space")
+            yield PageError(at, "a space needs a `search:` in the page, with its trials")
+
+
+def _fresh_seeds(study: Study) -> Iterator[PageError]:
+    tried = study.search.seeds if study.search else []
+    for seed in sorted(set(tried) & set(study.seeds)):
+        yield PageError(
+            ("search", "seeds"),
+            f"seed {seed} is one of the final runs', which must be fresh; "
+            "leave search.seeds out, or give others",
+        )
+
+
+def _spaces(study: Study) -> Iterator[PageError]:
+    search, used = study.search, set[str]()
+    if search is None:
+        return
+    for entry in study.resolved.values():
+        try:
+            used |= space_of(search, entry).parameters.keys()
+        except BadSpace as error:
+            yield PageError(_place_in_space(error.key, entry, search), f"{entry.label}: {error}")
+    for key, parameter in search.space.items():
+        if parameter and key.removeprefix("recipe.") not in used:
+            message = f"{key} is no hyperparameter of any entry here, or does nothing"
+            yield PageError(("search", "space", key), message)
+
+
+def _place_in_space(key: str, entry: ResolvedEntry, search: Search) -> Location:
+    """Where a key of a space stands, by either of its names."""
+    for name in (key, f"recipe.{key}"):
+        if name in entry.entry.space:
+            return ("entries", entry.label, "space", name)
+        if name in search.space:
+            return ("search", "space", name)
+    return ("entries", entry.label)
+
+
+RULES = (
+    PageRule("effect", "every setting of a recipe does something on its data", _effect),
+    PageRule("epochs", "what is not trained starts from weights", _epochs),
+    PageRule("origins", "a model starts from one stage or from one set of weights", _origins),
+    PageRule("starts", "a stage's weights mean the same on the data of what follows", _starts),
+    PageRule("data", "every data set is read by an entry", _data),
+    PageRule("measured", "speed is measured on data sets of the study", _measured),
+    PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
+    PageRule("probes", "every probe is known", _probes),
+    PageRule("stages", "an entry starts from every stage", _stages),
+    PageRule("searched", "only what is searched has a space", _searched),
+    PageRule("fresh seeds", "no final run has a seed that chose its settings", _fresh_seeds),
+    PageRule("spaces", "every parameter can be drawn and matters to an entry", _spaces),
+)
