@@ -80,7 +80,7 @@ class Loader(ABC):
 
     def shares(self) -> Sequence[Tensor]:
         """The epoch's global batches."""
-        return self.permutation().split(self.batch_size)
+        return torch.split(self.permutation(), self.batch_size)
 
     def permutation(self) -> Tensor:
         """All ranks' examples in the order of this epoch."""

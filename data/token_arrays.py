@@ -88,9 +88,9 @@ class TextLoader(Loader):
         if not order.shuffle:
             return everybody[self.lengths[everybody].argsort(stable=True)]
         everybody = everybody[: max(1, len(everybody) // together) * together]
-        windows = everybody.split(_WINDOW * together)
+        windows = torch.split(everybody, _WINDOW * together)
         sorted_ = [window[self.lengths[window].argsort(stable=True)] for window in windows]
-        batches = torch.cat(sorted_).split(together)
+        batches = torch.split(torch.cat(sorted_), together)
         shuffled = torch.randperm(
             len(batches), generator=generator(order.seed, order.epoch, len(batches))
         )

@@ -85,7 +85,7 @@ def _train(
         with autocast():
             logits = model(*inputs).flatten(0, -2)
             loss = F.cross_entropy(logits.float(), targets)
-        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
 

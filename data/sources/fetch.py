@@ -42,7 +42,7 @@ def fetch(
 
 def _bar(repository: str, total: int) -> type:
     """A progress bar that draws nothing and says the bytes."""
-    from huggingface_hub.utils import tqdm
+    from tqdm.auto import tqdm
 
     class Bar(tqdm):  # type: ignore[misc]
         def __init__(self, *args: Any, **options: Any) -> None:

@@ -67,7 +67,8 @@ class Parquet(Rows):
             raise DataError(f"{self.where}, row {row}: no {column}")
         if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
             raise DataError(f"{self.where}: the column {column!r} holds {values.type}, no labels")
-        return values.to_numpy()
+        labels: np.ndarray = values.to_numpy()
+        return labels
 
     def names(self, column: str) -> tuple[str, ...]:
         """The names that `datasets` keeps beside the schema."""

@@ -33,16 +33,21 @@ def apply(pixels: Tensor, operations: Tensor, signs: Tensor, *, magnitude: int) 
 
 def _shear(x: Tensor, horizontal: float, vertical: float) -> Tensor:
     degrees = [math.degrees(math.atan(part)) for part in (horizontal, vertical)]
-    return tv.affine(x, angle=0.0, translate=[0, 0], scale=1.0, shear=degrees, center=[0, 0])
+    sheared: Tensor = tv.affine(
+        x, angle=0.0, translate=[0, 0], scale=1.0, shear=degrees, center=[0, 0]
+    )
+    return sheared
 
 
 def _shift(x: Tensor, right: float, down: float) -> Tensor:
     where = [int(right), int(down)]
-    return tv.affine(x, angle=0.0, translate=where, scale=1.0, shear=[0.0, 0.0])
+    shifted: Tensor = tv.affine(x, angle=0.0, translate=where, scale=1.0, shear=[0.0, 0.0])
+    return shifted
 
 
 def _posterize(x: Tensor, strength: float) -> Tensor:
-    return tv.posterize(x, round(8 - 4 * abs(strength)))
+    posterized: Tensor = tv.posterize(x, round(8 - 4 * abs(strength)))
+    return posterized
 
 
 OPERATIONS: tuple[Operation, ...] = (
