@@ -4,21 +4,20 @@ A bundle is a directory `NAME-STAMP-FINGERPRINT`: the stamp says what it was mad
 the fingerprint what it holds. It is written beside and renamed, so it is there whole or not.
 """
 
-import fcntl
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lightning_bench.data.sources import locations
+from lightning_bench.common.files import locked
+from lightning_bench.common.folders import cache_folder
 
 _BLOCK = 1 << 24
 
@@ -97,7 +96,7 @@ def bundle(
     otherwise damaged is made anew too.
     """
     stamp = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:12]
-    root = locations.cache() / "data"
+    root = cache_folder() / "data"
     prefix = f"{name.replace('/', '_')}-{stamp}"
     found = _open(root, prefix, verified)
     if found is not None:
@@ -164,12 +163,9 @@ def _open(root: Path, prefix: str, verified: bool) -> Bundle | None:
 @contextmanager
 def _turn(path: Path) -> Iterator[bool]:
     """Hold a lock that dies with its process; False on a network file system that has none."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
-    try:
+    with ExitStack() as stack:
         held = False
         with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            stack.enter_context(locked(path))
             held = True
         yield held
-    finally:
-        os.close(descriptor)

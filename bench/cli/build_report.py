@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError
+from lightning_bench.common.messages import nearest
 from lightning_bench.models.probes import PROBES
 from lightning_bench.reports import inputs_digest
 from lightning_bench.reports.render.write import FORMATS, Format, kinds_of_figures, paths, write
@@ -107,7 +108,7 @@ def chosen_pages(plan: "Plan", target: Path) -> dict[Path, str]:
 
 
 def _write_chosen(plan: "Plan", target: Path) -> None:
-    from lightning_bench.bench.store.store import write_atomically
+    from lightning_bench.common.files import write_atomically
 
     for path, text in chosen_pages(plan, target).items():
         write_atomically(path, text.encode())

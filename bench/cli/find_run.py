@@ -4,7 +4,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError
+from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
     from lightning_bench.bench.plan.plan import Plan

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute.job import Device
+from lightning_bench.common.machine import usable_cores
 
 
 def gpus() -> list[str]:
@@ -29,7 +30,7 @@ def room(device: Device, devices: int, threads: int) -> int:
     """How many runs of so many devices, with so many threads each, go side by side here."""
     if on_gpus := len(gpus()) if device != "cpu" else 0:
         return on_gpus // devices
-    cores = _cores()
+    cores = usable_cores()
     return max(1, cores // (devices * threads)) if devices <= cores and device != "cuda" else 0
 
 
@@ -40,7 +41,7 @@ def demand(device: Device, devices: int, threads: int) -> int:
     there = len(gpus()) if device != "cpu" else 0
     if device == "cuda" and not there:
         raise UserError("--device cuda: no GPU is visible here; see CUDA_VISIBLE_DEVICES")
-    what = f"{there} GPU" if there else f"{_cores()} CPU core"
+    what = f"{there} GPU" if there else f"{usable_cores()} CPU core"
     is_there = f"is {what}" if what.startswith("1 ") else f"are {what}s"
     raise UserError(f"--devices {devices}: there {is_there} here")
 
@@ -60,8 +61,3 @@ def share(gpus: Sequence[str], devices: int, slot: int) -> tuple[str, ...]:
         return ()
     first = slot % (len(gpus) // devices) * devices
     return tuple(gpus[first : first + devices])
-
-
-def _cores() -> int:
-    """Those that this process may use, which may be fewer than the machine has."""
-    return len(os.sched_getaffinity(0))

@@ -11,7 +11,6 @@ SLURM's own commands do it all. What follows jobs through accounting, as submiti
 of the end of a killed job on a cluster without.
 """
 
-import fcntl
 import getpass
 import math
 import os
@@ -40,6 +39,7 @@ from lightning_bench.bench.execute.job import (
 from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.store.store import Attempt, Store
 from lightning_bench.bench.study.cluster import Cluster
+from lightning_bench.common.files import locked
 
 _POLL_S = 1.0
 #: The queue is asked no more often than this.
@@ -118,8 +118,7 @@ class Slurm:
         del slot
         folder = self.store.root / "jobs" / job_spec.spec.key
         folder.mkdir(exist_ok=True)
-        with (folder.parent / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(folder.parent / ".lock"):
             self.look()
             for job in self.jobs.values():
                 if job.key == job_spec.spec.key and not job.over:

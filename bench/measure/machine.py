@@ -1,12 +1,12 @@
 """The state of the machine around a measurement: load, clocks, governor, who else uses a GPU."""
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lightning_bench.bench.measure.memory import available_bytes
 from lightning_bench.bench.store.measurements import Machine, Processor
+from lightning_bench.common.machine import usable_cores
+from lightning_bench.common.memory import available_bytes
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -22,13 +22,6 @@ def look(gpus: bool, own: frozenset[int] = frozenset()) -> Machine:
         available_bytes=available_bytes(),
         gpus=_gpus(own) if gpus else [],
     )
-
-
-def usable_cores() -> int:
-    """The cores that this process may use."""
-    with suppress(AttributeError):  # no Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def busy_s() -> float | None:

@@ -15,13 +15,14 @@ from typing import Literal
 import torch
 
 from lightning_bench.bench.execute.processes import die_with_parent, send_output
-from lightning_bench.bench.measure import energy, machine, memory, model_counts
+from lightning_bench.bench.measure import energy, machine, model_counts
 from lightning_bench.bench.measure import step as step_module
 from lightning_bench.bench.measure.clock import Clock, Step, clock_of
 from lightning_bench.bench.measure.process_group import Alone, Group
 from lightning_bench.bench.measure.protocol import Failed, Job, Ready, Taken
 from lightning_bench.bench.measure.warm_up import Pace, steps_a_block, warm_up
 from lightning_bench.bench.store.measurements import Block, Counts, Memory, WarmUp
+from lightning_bench.common import memory
 from lightning_bench.models.registry import example_inputs as examples
 from lightning_bench.models.registry.registry import look_up
 

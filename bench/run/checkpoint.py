@@ -10,10 +10,8 @@ moments, wherever the ranks are killed.
 """
 
 import hashlib
-import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ import torch
 import torch.distributed as dist
 
 from lightning_bench.bench.run.distributed import ALONE, Rank
+from lightning_bench.common.files import rename, temporary_beside
 
 State = dict[str, Any]
 
@@ -139,18 +138,11 @@ class Checkpoints:
 def _write(content: State, folder: Path, prefix: str, suffix: str) -> str:
     """Write a file that is named by its content; the name."""
     folder.mkdir(exist_ok=True)
-    descriptor, beside = tempfile.mkstemp(prefix=".", dir=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            hashing = _Hashing(stream)
-            torch.save(content, hashing)  # type: ignore[arg-type]
-            stream.flush()
-            os.fsync(descriptor)
+    with temporary_beside(folder) as (beside, stream):
+        hashing = _Hashing(stream)
+        torch.save(content, hashing)  # type: ignore[arg-type]
         name = f"{prefix}{hashing.digest.hexdigest()[:16]}{suffix}"
-        Path(beside).replace(folder / name)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+        rename(beside, stream, folder / name)
     return name
 
 

@@ -5,7 +5,6 @@ from. Every run maps the same file; what is in it doesn't depend on how many cor
 """
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +17,10 @@ import torch
 import transformers
 from torch import nn
 
+from lightning_bench.common.folders import cache_folder
+from lightning_bench.common.machine import usable_cores
 from lightning_bench.data import cache, progress
 from lightning_bench.data.modules.text_data import TextData
-from lightning_bench.data.sources import locations
 from lightning_bench.data.token_arrays import Texts
 from lightning_bench.models.layers.text.cached_states import Memory
 from lightning_bench.models.layers.text.token_embedding import FrozenEncoder
@@ -105,7 +105,7 @@ def _different(splits: Iterable[Texts]) -> list[np.ndarray]:
 
 def _check_room(size: int) -> None:
     """Raise Unkept where so many bytes are too many, or more than half of what is free."""
-    free = shutil.disk_usage(locations.cache()).free
+    free = shutil.disk_usage(cache_folder()).free
     limits = {"are the most that is kept": MOST_BYTES, "are half the room in the cache": free // 2}
     for what, limit in limits.items():
         if size > limit:
@@ -133,7 +133,7 @@ def _say_all(
             raise Unkept("they are too large for half precision")
         states[starts[rows[0]] : starts[rows[-1] + 1]] = said.half().cpu().numpy()
 
-    threads, cores = torch.get_num_threads(), len(os.sched_getaffinity(0))
+    threads, cores = torch.get_num_threads(), usable_cores()
     pool = ThreadPoolExecutor(cores if device == "cpu" else 1)
     embedding.encoder.to(device)
     torch.set_num_threads(1)

@@ -21,7 +21,8 @@ from lightning_bench.bench.run.training import Outcome
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import Cost, Curve, Failure, FailureClass, Record
-from lightning_bench.bench.store.store import WEIGHTS, Store, write_atomically
+from lightning_bench.bench.store.store import WEIGHTS, Store
+from lightning_bench.common.files import write_atomically
 
 
 @dataclass

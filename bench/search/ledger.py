@@ -11,7 +11,6 @@ A trial is claimed by making its number's file under the lock, so of any number 
 it and no number beyond the budget exists; a claim whose holder died is free for anybody.
 """
 
-import fcntl
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,10 +22,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan.source_digests import changed
-from lightning_bench.bench.store.store import is_locked, write_atomically
 from lightning_bench.bench.store.trial import Ledger, Trial
 from lightning_bench.bench.study.search_cell import Cell
 from lightning_bench.bench.study.search_space import Values
+from lightning_bench.common.files import is_locked, lock_at_once, locked, write_atomically
 
 _VALUES: TypeAdapter[Values] = TypeAdapter(Values)
 
@@ -108,12 +107,8 @@ class Book:
     def locked(self) -> Iterator[None]:
         """Hold the lock of the folder; it dies with its holder."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with locked(self.folder / "lock"):
             yield
-        finally:
-            os.close(descriptor)
 
     def write(self, trial: Trial) -> None:
         """Make a trial's outcome final."""
@@ -149,11 +144,8 @@ class Book:
     def _take(self, number: int) -> Claim | None:
         """Hold a number's claim; None if another parent holds it."""
         path = self._path(number, "claim")
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
+        descriptor = lock_at_once(path)
+        if descriptor is None:
             return None
         try:
             values = _VALUES.validate_json(path.read_bytes())

@@ -5,13 +5,14 @@ own way of writing waits for the disk at every operation. Here nothing does: aft
 store, which waits, fills a journal again.
 """
 
-import fcntl
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 from optuna.storages.journal import JournalFileBackend
+
+from lightning_bench.common.files import locked
 
 
 class Journal(JournalFileBackend):
@@ -24,15 +25,10 @@ class Journal(JournalFileBackend):
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Add operations, after cutting off a line that somebody died in."""
         lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs)
-        descriptor = os.open(f"{self.path}.flock", os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            with self.path.open("rb+") as stream:
-                stream.truncate(_whole(stream))
-                stream.seek(0, os.SEEK_END)
-                stream.write(lines.encode())
-        finally:
-            os.close(descriptor)
+        with locked(Path(f"{self.path}.flock")), self.path.open("rb+") as stream:
+            stream.truncate(_whole(stream))
+            stream.seek(0, os.SEEK_END)
+            stream.write(lines.encode())
 
 
 def _whole(stream: Any) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError
+from lightning_bench.common.messages import first_line, nearest
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage, RDBStorage
@@ -104,7 +105,7 @@ def patiently(work: Callable[[], T]) -> T:
             return work()
         except (StorageInternalError, SQLAlchemyError) as error:
             if time.monotonic() > deadline:
-                reason = str(error).strip().splitlines()[0]
+                reason = first_line(error)
                 away = f"the search's storage has been away for {PATIENCE_S:g} s ({reason})"
                 raise ConnectionError(errno.ECONNABORTED, away) from error
         time.sleep(_PAUSE_S)

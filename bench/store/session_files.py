@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from lightning_bench.bench.spec import canonical_json
 from lightning_bench.bench.store.measurements import SCHEMA_VERSION, Contender, Session, Setting
-from lightning_bench.bench.store.store import Damaged, Store, seal, unseal, write_atomically
+from lightning_bench.bench.store.store import Damaged, Store, seal, unseal
+from lightning_bench.common.files import write_atomically
 
 
 def folder(store: Store) -> Path:

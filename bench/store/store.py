@@ -23,7 +23,6 @@ one gets an attempt; a lock dies with its holder, so that a killed run is told f
 without a heartbeat.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -39,6 +38,7 @@ from pydantic import ValidationError
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Examples, Record
+from lightning_bench.common.files import is_locked, locked, write_atomically
 
 #: The file of a run's final weights, where others start from them.
 WEIGHTS = "weights.safetensors"
@@ -137,9 +137,7 @@ class Store:
         # A leading dot keeps the half-made folder out of every scan.
         made = Path(tempfile.mkdtemp(prefix=".", dir=self.runs))
         made.chmod(0o755)
-        descriptor = os.open(made / "lock", os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with locked(made / "lock"):
             (made / "spec.json").write_text(spec.model_dump_json(indent=1), encoding="utf-8")
             target = self.folder(spec.key, number)
             try:
@@ -152,8 +150,6 @@ class Store:
                     raise Taken(target.name) from None
                 raise
             yield target
-        finally:
-            os.close(descriptor)
 
     def write_record(self, folder: Path, record: Record) -> None:
         """Make an attempt's result final."""
@@ -291,33 +287,3 @@ def unseal(raw: bytes) -> bytes:
 
 def _checksum(raw: bytes) -> bytes:
     return raw[len(_PREFIX) : len(_PREFIX) + 64]
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside, flush to the disk and rename: the file is whole or absent."""
-    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(beside).chmod(0o644)
-        Path(beside).replace(path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock, which it does until it dies."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

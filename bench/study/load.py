@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from lightning_bench import studies
-from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.study import page as pages
 from lightning_bench.bench.study.messages import PageError, page_error
 from lightning_bench.bench.study.page import Location, Page
 from lightning_bench.bench.study.study import Study
 from lightning_bench.bench.study.validation import validated
+from lightning_bench.common.messages import nearest
 
 SCALES = ("smoke", "small", "full")
 #: What a study knows of how it was loaded; no page may say it.

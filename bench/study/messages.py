@@ -7,8 +7,8 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lightning_bench.bench.errors import nearest
 from lightning_bench.bench.study.page import Location
+from lightning_bench.common.messages import nearest
 
 
 class PageError(Exception):

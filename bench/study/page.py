@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from lightning_bench.bench.errors import UserError
+from lightning_bench.common.messages import first_line
 
 Location = tuple[str | int, ...]
 #: Tells where in a page, or on the command line, a value was given.
@@ -62,7 +63,7 @@ def load(path: Path) -> Page:
     except RecursionError:
         raise UserError(f"{path}: an alias in the page refers to itself") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        reason = error.strerror if isinstance(error, OSError) else first_line(error)
         raise UserError(f"{path}: can't be read: {reason}") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}:1: a study page is a mapping of keys to values")

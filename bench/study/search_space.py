@@ -13,8 +13,8 @@ from typing import Any, Literal, Self
 
 from pydantic import ValidationError, model_validator
 
-from lightning_bench.bench.errors import nearest
 from lightning_bench.bench.spec import Recipe, Scalar, Settings
+from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import arguments
 from lightning_bench.models.registry.arguments import Argument

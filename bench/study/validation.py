@@ -7,7 +7,6 @@ Pydantic has checked each value by itself, and `resolved` that every name stands
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lightning_bench.bench.errors import nearest
 from lightning_bench.bench.spec import ModelSpec
 from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.messages import PageError
@@ -17,6 +16,7 @@ from lightning_bench.bench.study.search_cell import space_of
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import BadSpace
 from lightning_bench.bench.study.study import Study
+from lightning_bench.common.messages import nearest
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
 

@@ -4,7 +4,6 @@ import csv
 import io
 from pathlib import Path
 
-from lightning_bench.bench.store.store import write_atomically
 from lightning_bench.bench.tracking.events import (
     Began,
     Event,
@@ -13,6 +12,7 @@ from lightning_bench.bench.tracking.events import (
     curve_values,
     final_values,
 )
+from lightning_bench.common.files import write_atomically
 
 
 class TensorBoard:

@@ -8,9 +8,10 @@ Besides the names here, `folder:PATH` is any folder of images (`PATH/CLASS/…` 
 from collections.abc import Mapping
 from functools import cache
 
+from lightning_bench.common.messages import nearest
 from lightning_bench.data.catalogue import known_images, known_text, known_vtab
 from lightning_bench.data.catalogue.dataset import HIGHER_IS_BETTER, DataSet
-from lightning_bench.data.errors import DataError, nearest
+from lightning_bench.data.errors import DataError
 
 __all__ = ["HIGHER_IS_BETTER", "DataSet", "entries", "find"]
 

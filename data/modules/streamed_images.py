@@ -9,7 +9,6 @@ sent, of which a run that only scores some images would do little else (benchmar
 
 import hashlib
 import math
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from lightning_bench.common.machine import usable_cores
 from lightning_bench.data import cache, split
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue.dataset import DataSet
@@ -52,7 +52,7 @@ class StreamedImages(ImageData):
     ) -> None:
         super().__init__(entry, **options)
         self.augmentation = augmentation or Augmentation()
-        self.workers = len(os.sched_getaffinity(0)) if workers is None else workers
+        self.workers = usable_cores() if workers is None else workers
         self.sources: dict[str, tuple[Any, np.ndarray]] = {}
         self._labels: dict[str, np.ndarray] = {}
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from lightning_bench.common.messages import first_line
 from lightning_bench.data import progress
 from lightning_bench.data.errors import DataError
 
@@ -36,7 +37,7 @@ def fetch(
             **wanted,
         )
     except (HfHubHTTPError, OSError, ValueError) as error:
-        raise DataError(_first_line(error)) from None
+        raise DataError(first_line(error)) from None
     return Path(folder)
 
 
@@ -56,7 +57,3 @@ def _bar(repository: str, total: int) -> type:
             return shown
 
     return Bar
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

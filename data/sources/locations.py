@@ -7,7 +7,6 @@ from pathlib import Path
 DATA = "BENCH_DATA"
 #: Likewise for model repositories, of which tokenisers are read here.
 MODELS = "BENCH_MODELS"
-CACHE = "BENCH_CACHE"
 
 
 def data_mirror() -> Path | None:
@@ -18,14 +17,6 @@ def data_mirror() -> Path | None:
 def models_mirror() -> Path | None:
     """The mirror of model repositories, if there is one."""
     return _directory(MODELS)
-
-
-def cache() -> Path:
-    """Where decoded images and tokenised texts are kept; safe to delete at any time."""
-    if chosen := os.environ.get(CACHE):
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "lightning-bench"
 
 
 def _directory(variable: str) -> Path | None:

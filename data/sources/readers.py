@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lightning_bench.common.messages import nearest
 from lightning_bench.data.catalogue.dataset import DataSet
-from lightning_bench.data.errors import DataError, nearest
+from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources import repository
 
 _PIECE = 2048

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from lightning_bench.common.files import write_atomically
+from lightning_bench.common.folders import cache_folder
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources import locations
 
@@ -135,9 +137,7 @@ def pin(repository: str, commit: str, *, kind: Kind = "dataset") -> None:
     """Stay with this commit of a repository on this machine, where the catalogue names none."""
     path = _pin(repository, kind)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(commit, encoding="ascii")
-    beside.replace(path)
+    write_atomically(path, commit)
 
 
 def _pinned(repository: str, kind: Kind) -> str | None:
@@ -146,7 +146,7 @@ def _pinned(repository: str, kind: Kind) -> str | None:
 
 
 def _pin(repository: str, kind: Kind) -> Path:
-    return locations.cache() / "revisions" / f"{kind}s--{repository.replace('/', '--')}"
+    return cache_folder() / "revisions" / f"{kind}s--{repository.replace('/', '--')}"
 
 
 def _told_offline() -> bool:

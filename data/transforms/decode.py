@@ -1,13 +1,14 @@
 """Images from bytes to uint8 pixels of one size, many at once."""
 
 import io
-import os
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from lightning_bench.common.machine import usable_cores
+from lightning_bench.common.messages import first_line
 from lightning_bench.data import progress
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources.readers import Encoded
@@ -39,7 +40,7 @@ def decode_all(
             ) from None
 
     row = 0
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         for piece in pieces:
             numbered = enumerate(piece, start=row)
             yield from pool.map(one, [pair for pair in numbered if pair[0] in wanted])
@@ -81,6 +82,5 @@ def pixels(image: Image.Image) -> np.ndarray:
 
 def reason(error: Exception) -> str:
     """The first line of what went wrong."""
-    first = (str(error).strip().splitlines() or [""])[0]
     # PIL prints the address of the buffer, which is no help.
-    return "not an image" if isinstance(error, UnidentifiedImageError) else first
+    return "not an image" if isinstance(error, UnidentifiedImageError) else first_line(error)

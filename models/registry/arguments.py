@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from lightning_bench.models.errors import ModelError, nearest
+from lightning_bench.common.messages import nearest
+from lightning_bench.models.errors import ModelError
 
 Value = int | float | bool | str | None
 KINDS: dict[type, Literal["int", "float", "bool", "str"]] = {
@@ -42,7 +43,7 @@ class Argument:
             )
         if self.choices is not None and result not in self.choices:
             choices = ", ".join(map(str, self.choices))
-            hint = nearest(str(result), map(str, self.choices))
+            hint = nearest(str(result), map(str, self.choices), most=1)
             raise ModelError(f"{where}: {self.name} is one of {choices}, not {result!r}{hint}")
         return result
 
@@ -73,7 +74,7 @@ def check(
     """Return the given arguments coerced to their kinds, without those that equal the default."""
     for name in given:
         if name not in known:
-            hint = nearest(name, known) or f" (it takes: {', '.join(known)})"
+            hint = nearest(name, known, most=1) or f" (it takes: {', '.join(known)})"
             raise ModelError(f"{where}: there is no argument {name!r}{hint}")
     values = {name: known[name].coerce(value, where) for name, value in given.items()}
     return {name: value for name, value in values.items() if value != known[name].default}

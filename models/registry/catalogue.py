@@ -20,7 +20,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from lightning_bench.models.errors import ModelError, UnknownModel, nearest
+from lightning_bench.common.files import write_atomically
+from lightning_bench.common.folders import cache_folder
+from lightning_bench.common.messages import nearest
+from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry import arguments as signature
 from lightning_bench.models.registry.arguments import Argument, Value
 
@@ -67,7 +70,7 @@ def find(name: str) -> Entry:
     if slash and prefix in _facts()["libraries"]:
         return _library_entry(prefix, rest)
     if name not in entries():
-        raise UnknownModel(f"there is no model {name!r}{nearest(name, _all_names())}")
+        raise UnknownModel(f"there is no model {name!r}{nearest(name, _all_names(), most=1)}")
     return entries()[name]
 
 
@@ -83,7 +86,7 @@ def counts(wanted: Sequence[tuple[str, Mapping[str, Value]]]) -> list[Mapping[st
     """
     asked = json.dumps([[name, dict(arguments)] for name, arguments in wanted], sort_keys=True)
     stamp = hashlib.sha256(f"{asked}\0{digest()}".encode()).hexdigest()
-    path = _cache_directory() / f"counts-{stamp[:16]}.json"
+    path = cache_folder() / f"counts-{stamp[:16]}.json"
     found = _read(path)
     if not found:
         found = _run("--count", asked)
@@ -145,7 +148,7 @@ def _library_entry(prefix: str, name: str) -> Entry:
     if base not in library["names"] and "/" not in name and same_version:
         raise UnknownModel(
             f"{library['package']} {library['version']} has no model {name!r}"
-            f"{nearest(base, library['names'])}"
+            f"{nearest(base, library['names'], most=1)}"
         )
     own = {"name": f"{prefix}/{name}", "family": f"{prefix}/{name}"}
     return _entry({**library["entry"], **own, "title": f"{name} ({library['package']})"})
@@ -158,7 +161,7 @@ def _facts() -> Mapping[str, Any]:
 @cache
 def _read_or_count(current: str) -> Mapping[str, Any]:
     """Read the facts of this digest from the package or the cache, else count and cache them."""
-    for path in (COMMITTED, _cache_directory() / f"catalogue-{current[:16]}.json"):
+    for path in (COMMITTED, cache_folder() / f"catalogue-{current[:16]}.json"):
         facts = _read(path)
         if facts.get("digest") == current:
             return facts
@@ -170,7 +173,7 @@ def _read_or_count(current: str) -> Mapping[str, Any]:
 def _counted_elsewhere(name: str) -> Mapping[str, Any]:
     """Facts of `module:attribute`, which only its import can tell; kept until its file changes."""
     stamp = hashlib.sha256(f"{name}\0{_stamp(name.partition(':')[0])}\0{digest()}".encode())
-    path = _cache_directory() / f"model-{stamp.hexdigest()[:16]}.json"
+    path = cache_folder() / f"model-{stamp.hexdigest()[:16]}.json"
     facts = _read(path)
     if not facts:
         facts = _run("--describe", name)
@@ -222,17 +225,10 @@ def _read(path: Path) -> dict[str, Any]:
     return facts
 
 
-def _cache_directory() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "lightning-bench"
-
-
 def _write_to_cache(path: Path, facts: Mapping[str, Any]) -> None:
-    beside = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(facts))
-        beside.replace(path)
+        write_atomically(path, json.dumps(facts))
     except OSError as error:  # a read-only home costs time at every start, not the result
         print(f"the catalogue could not be kept in {path.parent}: {error}", file=sys.stderr)  # noqa: T201
 
@@ -257,9 +253,7 @@ def main() -> None:
         print(json.dumps({"digest": digest(), **counting.count()}))  # noqa: T201
     else:
         text = json.dumps({"digest": digest(), **counting.count()}, indent=1, ensure_ascii=False)
-        beside = COMMITTED.with_suffix(".tmp")
-        beside.write_text(text + "\n")
-        beside.replace(COMMITTED)
+        write_atomically(COMMITTED, text + "\n")
 
 
 if __name__ == "__main__":

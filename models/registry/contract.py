@@ -17,6 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from lightning_bench.common.messages import first_line
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry.arguments import Value
 from lightning_bench.models.registry.counting import parameters
@@ -271,5 +272,4 @@ def _results(name: str, largest: int) -> Iterator[Result]:
 
 
 def _one_line(error: Exception) -> str:
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return f"{type(error).__name__}: {first}"
+    return f"{type(error).__name__}: {first_line(error)}"

@@ -23,7 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, cast
 
-from lightning_bench.models.errors import ModelError, UnknownModel, nearest
+from lightning_bench.common.messages import nearest
+from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry import arguments as signature
 from lightning_bench.models.registry.arguments import Argument, Value
 
@@ -154,7 +155,7 @@ def look_up(name: str) -> Variant:
 
         return timm_library.look_up(name)
     if name not in variants():
-        raise UnknownModel(f"there is no model {name!r}{nearest(name, variants())}")
+        raise UnknownModel(f"there is no model {name!r}{nearest(name, variants(), most=1)}")
     return variants()[name]
 
 
@@ -169,7 +170,7 @@ def _imported(name: str) -> Variant:
         raise UnknownModel(f"{name}: {error}; is it installed, or in this directory?") from error
     if not hasattr(module, attribute):
         raise UnknownModel(
-            f"{name}: {module_name} has no {attribute!r}{nearest(attribute, vars(module))}"
+            f"{name}: {module_name} has no {attribute!r}{nearest(attribute, vars(module), most=1)}"
         )
     function = getattr(module, attribute)
     return Variant(name, attribute, function, signature.read_signature(function))

@@ -9,7 +9,8 @@ from functools import cache
 
 from torch import nn
 
-from lightning_bench.models.errors import ModelError, UnknownModel, nearest
+from lightning_bench.common.messages import nearest
+from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry.arguments import read_signature
 from lightning_bench.models.registry.registry import Variant
 from lightning_bench.models.registry.transformers_library import HuggingFaceText, configuration
@@ -67,7 +68,7 @@ def timm_model(
 def _timm(name: str) -> Callable[..., nn.Module]:
     base = name.partition(".")[0]
     if base not in names("timm"):
-        raise UnknownModel(f"timm has no model {name!r}{nearest(base, names('timm'))}")
+        raise UnknownModel(f"timm has no model {name!r}{nearest(base, names('timm'), most=1)}")
 
     def make(
         *,
@@ -93,8 +94,8 @@ def _hugging_face(name: str) -> Callable[..., nn.Module]:
     address = name if "/" in name else None
     if address is None and name not in names("hf"):
         raise UnknownModel(
-            f"transformers has no encoder {name!r}{nearest(name, names('hf'))}; a model of the hub "
-            f"is named with its owner, hf/OWNER/{name}"
+            f"transformers has no encoder {name!r}{nearest(name, names('hf'), most=1)}; "
+            f"a model of the hub is named with its owner, hf/OWNER/{name}"
         )
 
     def make(

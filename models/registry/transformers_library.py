@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lightning_bench.common.messages import first_line
 from lightning_bench.models.errors import ModelError
 
 
@@ -83,9 +84,7 @@ def configuration(model_type: str, weights: str | None, **settings: int | float 
     try:
         config = AutoConfig.from_pretrained(weights)
     except (OSError, ValueError) as error:
-        raise ModelError(
-            f"the weights {weights!r} can't be loaded: {str(error).splitlines()[0]}"
-        ) from error
+        raise ModelError(f"the weights {weights!r} can't be loaded: {first_line(error)}") from error
     if settings.get("vocab_size", 0) > config.vocab_size:
         raise ModelError(
             f"the weights {weights!r} know {config.vocab_size} tokens, the data has "

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from lightning_bench.models.errors import ModelError, nearest
+from lightning_bench.common.messages import nearest
+from lightning_bench.models.errors import ModelError
 
 RENAMED = [
     # Mixer and gMLP
@@ -76,7 +77,7 @@ def load_timm(model: nn.Module, source: str | Path | Mapping[str, Tensor]) -> li
         if extra := sorted(set(one) - set(other)):
             raise ModelError(
                 f"these weights are not those of this architecture: {extra[0]!r} is only in one "
-                f"of the two{nearest(extra[0], other)}"
+                f"of the two{nearest(extra[0], other, most=1)}"
             )
     model.load_state_dict(state)
     return kept

@@ -1,7 +1,6 @@
 """Forks: work on things that are in memory already, done by several processes."""
 
 import gc
-import os
 import signal
 import sys
 import threading
@@ -11,6 +10,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from lightning_bench.bench.execute.processes import die_with_parent
+from lightning_bench.common.machine import usable_cores
 
 Thing = TypeVar("Thing")
 Result = TypeVar("Result")
@@ -22,7 +22,7 @@ _work: Callable[[int], Any]
 
 def cores() -> int:
     """How many forks can work at once; one where none should."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    return usable_cores() if sys.platform == "linux" else 1
 
 
 def each(work: Callable[[Thing], Result], things: Sequence[Thing]) -> Iterator[Result]:

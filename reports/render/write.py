@@ -1,11 +1,11 @@
 """Write a report's files: each is made beside its place and renamed into it."""
 
 import json
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from lightning_bench.common.files import write_atomically
 from lightning_bench.reports.figures import figure_data
 from lightning_bench.reports.render import csv_and_parquet
 from lightning_bench.reports.report import Report, Run
@@ -105,9 +105,4 @@ def _illustrate(page: str, report: Report, drawings: Mapping[str, bytes]) -> str
 
 def _place(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(content.encode() if isinstance(content, str) else content)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_atomically(path, content, durable=False)

@@ -14,7 +14,8 @@ from lightning_bench.bench.cli.options import (
     make_plan,
     open_study,
 )
-from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError
+from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
     from lightning_bench.reports.report import Report

@@ -29,7 +29,8 @@ def describe_command(
 
 def _facts(name: str, scale: str | None) -> dict[str, Any]:
     from lightning_bench import studies
-    from lightning_bench.bench.errors import UserError, nearest
+    from lightning_bench.bench.errors import UserError
+    from lightning_bench.common.messages import nearest
     from lightning_bench.data import catalogue as data_catalogue
     from lightning_bench.data.errors import DataError
     from lightning_bench.models.errors import ModelError

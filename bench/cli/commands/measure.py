@@ -12,9 +12,10 @@ from lightning_bench.bench.cli.options import (
     _complete_name,
     echo_json,
 )
-from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute.job import Device
 from lightning_bench.bench.spec import Precision
+from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
     from lightning_bench.bench.store.measurements import Contender, Session, Setting
@@ -241,7 +242,7 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
 def _draw(console: Any, root: Path, session: "Session") -> None:
     """Write the figures of what was varied, and say where everything is."""
     if session.varied:
-        from lightning_bench.bench.store.store import write_atomically
+        from lightning_bench.common.files import write_atomically
         from lightning_bench.reports.figures import draw_speed
 
         folder = root / "reports" / f"measure-{session.id}"

@@ -25,9 +25,10 @@ from lightning_bench.bench.cli.options import (
     open_study,
     use_data_root,
 )
-from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute.devices import demand, demand_compiler, gpus
 from lightning_bench.bench.execute.job import Device, Execution, Strategy, unfit
+from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage

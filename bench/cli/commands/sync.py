@@ -13,7 +13,8 @@ from lightning_bench.bench.cli.options import (
     make_plan,
     open_study,
 )
-from lightning_bench.bench.errors import UserError, nearest
+from lightning_bench.bench.errors import UserError
+from lightning_bench.common.messages import nearest
 
 
 def sync_command(

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from lightning_bench.common.messages import first_line
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.linear import Linear
 from lightning_bench.models.layers.text.cached_states import Memory, signs
@@ -53,7 +54,7 @@ class FrozenEncoder(nn.Module):
             found = AutoModel.from_pretrained(name, dtype=torch.float32)
         except (OSError, ValueError) as error:
             raise ModelError(
-                f"the encoder {name!r} can't be loaded: {str(error).splitlines()[0]}"
+                f"the encoder {name!r} can't be loaded: {first_line(error)}"
             ) from error
         self.encoder = found.eval().requires_grad_(False)
         known = self.encoder.config.vocab_size

@@ -19,7 +19,7 @@ def in_a_process(code: str) -> str:
 
 def test_a_known_allocation_is_measured_within_five_per_cent():
     found = in_a_process(
-        "from lightning_bench.bench.measure import memory\n"
+        "from lightning_bench.common import memory\n"
         "before = memory.resident_bytes()\n"
         "assert memory.reset_peak()\n"
         "held = bytearray(300_000_000); held[::4096] = b'x' * len(held[::4096]); del held\n"
@@ -31,7 +31,7 @@ def test_a_known_allocation_is_measured_within_five_per_cent():
 def test_children_are_part_of_the_tree():
     found = in_a_process(
         "import subprocess, sys\n"
-        "from lightning_bench.bench.measure import memory\n"
+        "from lightning_bench.common import memory\n"
         "code = 'held = b\"x\" * 100_000_000; print(1, flush=True); input()'\n"
         "child = subprocess.Popen([sys.executable, '-c', code], stdin=-1, stdout=-1)\n"
         "child.stdout.readline()\n"
@@ -44,7 +44,7 @@ def test_children_are_part_of_the_tree():
 
 def test_too_much_is_an_error_and_nobody_is_killed():
     found = in_a_process(
-        "from lightning_bench.bench.measure import memory\n"
+        "from lightning_bench.common import memory\n"
         "memory.limit_to_available()\n"
         "try: held = bytearray(memory.available_bytes() * 2)\n"
         "except MemoryError: print('refused')"

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.store.record import Curve, Environment, Epoch, Example, Examples, Record
-from lightning_bench.bench.store.store import Damaged, Store, Taken, read_record, write_atomically
+from lightning_bench.bench.store.store import Damaged, Store, Taken, read_record
+from lightning_bench.common.files import write_atomically
 from tests.bench.factory import SPEC, record
 
 
@@ -161,7 +162,7 @@ def test_an_atomic_write_leaves_the_old_file_or_the_new(tmp_path: Path) -> None:
     path = tmp_path / "f"
     write_atomically(path, b"old")
     with pytest.raises(TypeError):
-        write_atomically(path, "not bytes")  # type: ignore[arg-type]
+        write_atomically(path, ["not bytes"])  # type: ignore[arg-type]
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -62,11 +62,10 @@ def test_look_up_imports_no_torch(tmp_path):
     done = run(
         """
         import sys
-        from lightning_bench.models.registry.catalogue import check_arguments, entries, find
-        from lightning_bench.models.registry.catalogue import markdown_table
-        entries(), markdown_table()
-        check_arguments(find("vit"), {"depth": 2})
-        find("timm/resnet50.a1_in1k"), find("hf/bert")
+        from lightning_bench.models.registry import catalogue
+        catalogue.entries(), catalogue.markdown_table()
+        catalogue.check_arguments(catalogue.find("vit"), {"depth": 2})
+        catalogue.find("timm/resnet50.a1_in1k"), catalogue.find("hf/bert")
         print(sorted({"torch", "timm", "transformers", "numpy"} & set(sys.modules)))
         """,
         tmp_path,

@@ -231,11 +231,10 @@ def test_a_write_that_fails_leaves_the_old_report_and_no_litter(quickstart, tmp_
     write.write(report, runs, tmp_path, formats=["json"])
     old = (tmp_path / "report.json").read_bytes()
 
-    def full_disk(path, content):
-        path.touch()
+    def full_disk(path, target):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", full_disk)
+    monkeypatch.setattr("pathlib.Path.replace", full_disk)
     with pytest.raises(OSError, match="no space"):
         write.write(report.model_copy(update={"title": "New"}), runs, tmp_path, formats=["json"])
     assert (tmp_path / "report.json").read_bytes() == old
