@@ -9,27 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
-from lightning_bench.bench.store.record import (
-    Cost,
-    DataFacts,
-    Environment,
-    Epoch,
-    Failure,
-    Provenance,
-    Record,
-)
+from lightning_bench.bench.spec import Recipe
+from lightning_bench.bench.store.record import Failure, Record
 from lightning_bench.reports.figures import draw, fork_pool
 from lightning_bench.reports.report import Entry, Request, Run
-
-ENVIRONMENT = Environment(
-    python="3.11.7",
-    platform="Linux x86_64",
-    cpu="A CPU",
-    cores=2,
-    memory_bytes=8_000_000_000,
-    packages={"torch": "2.15.0", "numpy": "2.4.6"},
-)
+from tests.factory import ENVIRONMENT, curve, record, spec
 
 
 def make_record(
@@ -41,67 +25,24 @@ def make_record(
     **changes: Any,
 ) -> Record:
     """A record of a run that is done, or failed when it is given a failure."""
-    spec = RunSpec(model=ModelSpec(name=entry), data=DataSpec(name=dataset), seed=seed)
-    values: dict[str, Any] = {
-        "key": spec.key,
-        "attempt": 1,
-        "status": "failed" if failure else "done",
-        "spec": spec,
-        "started": "2026-11-18T12:00:00Z",
-        "ended": "2026-11-18T12:00:03Z",
-        "metrics": dict(metrics or {}),
-        "scored": 360,
-        "curve": [
-            Epoch(
-                epoch=epoch,
-                step=epoch * 20,
-                train_loss=1 / epoch,
-                val_loss=1 / epoch,
-                metrics={name: value * (1 - 0.6 * 0.6**epoch) for name, value in metrics.items()},
-            )
-            for epoch in range(1, 9)
-        ]
-        if metrics
-        else [],
-        "cost": Cost(
-            parameters=61_706,
-            trainable_parameters=61_706,
-            train_s=2.5,
-            total_s=3.0,
-            device_h=3.0 / 3600,
-            train_examples_per_s=5_000.0,
-            peak_memory_bytes=400_000_000,
-        ),
-        "data": DataFacts(fingerprint="f" * 64, train=1_257, val=180, test=360),
-        "provenance": Provenance(
-            environment="e" * 64,
-            sources={},
-            command=["bench", "run", "quickstart"],
-            bench_version="0.1.0",
-            git_revision="a" * 40,
-            git_dirty=False,
-            host="here",
-            device="cpu",
-            devices=1,
-            threads=1,
-        ),
-        "failure": failure,
-    }
-    return Record(**(values | changes))
+    metrics = dict(metrics or {})
+    points = curve(metrics) if metrics else []
+    own = {"metrics": metrics, "curve": points, "failure": failure}
+    return record(spec(entry, dataset, seed=seed), **(own | changes))
 
 
 def make_run(entry: str, dataset: str, seed: int, value: float | None, **changes: Any) -> Run:
     """A finished run with this accuracy, or one of another state with none."""
-    record = None if value is None else make_record(entry, dataset, seed, {"accuracy": value})
-    spec = RunSpec(model=ModelSpec(name=entry), data=DataSpec(name=dataset), seed=seed)
+    made = None if value is None else make_record(entry, dataset, seed, {"accuracy": value})
+    key = spec(entry, dataset, seed=seed).key
     fields: dict[str, Any] = {
         "entry": entry,
         "dataset": dataset,
         "seed": seed,
-        "key": spec.key,
-        "state": "missing" if record is None else "done",
-        "record": record,
-        "folder": f"runs/{spec.key}",
+        "key": key,
+        "state": "missing" if made is None else "done",
+        "record": made,
+        "folder": f"runs/{key}",
     }
     return Run(**(fields | changes))
 

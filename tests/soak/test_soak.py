@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.store.store import read_record
-from tests.soak.weather import OUTAGE, Place, Weather, assert_as_calm, results, wait_for
+from tests.commands import wait_for
+from tests.soak.weather import OUTAGE, Place, Weather, assert_as_calm, results
 
 KILLS = int(os.environ.get("BENCH_SOAK_KILLS", "12"))
 SEED = int(os.environ.get("BENCH_SOAK_SEED", "0"))

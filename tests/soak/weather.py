@@ -6,19 +6,17 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Damaged, Store, read_record
+from tests.commands import TESTS_IMPORTABLE, lock_holders, start, wait_for
 
-ROOT = Path(__file__).parents[2]
-BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 PAGE = """\
 title: Forty runs
 question: Does the weather change the table?
@@ -62,15 +60,9 @@ class Place:
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """A parent in a session of its own; a checkpoint whenever one can be written."""
-        return subprocess.Popen(
-            [*BENCH, "run", "forty.yaml", "--jobs", "2", "--checkpoint-minutes", "0.01", *options],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **self.environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        always = ("--jobs", "2", "--checkpoint-minutes", "0.01")
+        environment = TESTS_IMPORTABLE | self.environment
+        return start("run", "forty.yaml", *always, *options, cwd=self.folder, env=environment)
 
     def finish(self, *options: str) -> str:
         """Run what is left, to the end."""
@@ -86,19 +78,7 @@ class Place:
 
     def workers(self) -> list[int]:
         """The processes that hold an attempt."""
-        return [pid for lock in self.locks() for pid in holders(lock)]
-
-
-def holders(lock: Path) -> Iterator[int]:
-    """Who has locked a file, as the kernel lists it."""
-    try:
-        inode = lock.stat().st_ino
-    except FileNotFoundError:
-        return
-    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-        words = line.split()
-        if words[1] == "FLOCK" and words[5].endswith(f":{inode}"):
-            yield int(words[4])
+        return [pid for lock in self.locks() for pid in lock_holders(lock)]
 
 
 def kill(pid: int) -> None:
@@ -142,7 +122,7 @@ class Weather:
 
     def truncate_a_checkpoint(self) -> None:
         """Cut the newest checkpoint of an attempt that nobody holds."""
-        left = [lock.parent for lock in self.place.locks() if not list(holders(lock))]
+        left = [lock.parent for lock in self.place.locks() if not lock_holders(lock)]
         found = [max(f) for run in left if (f := list((run / "checkpoints").glob("[0-9]*.pt")))]
         if found:
             path = self.chance.choice(found)
@@ -213,10 +193,3 @@ def assert_as_calm(place: Place, calm: Place, hurt: Collection[str] = ()) -> Non
         assert told(last[-1]) == told(final(theirs[key])[0]), key
     assert table(place) == table(calm)
     assert not place.workers()
-
-
-def wait_for(what: Callable[[], object], timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

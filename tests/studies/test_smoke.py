@@ -2,9 +2,6 @@
 
 import json
 import operator
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ from lightning_bench import studies
 from lightning_bench.bench.search import ledger
 from lightning_bench.bench.study.load import load
 from lightning_bench.bench.study.load import scales as scales_of
+from tests.commands import bench
 
 pytestmark = pytest.mark.slow
 
@@ -73,20 +71,9 @@ def smoke(*, tuned: bool) -> list[str]:
 def run(name: str, tmp_path: Path) -> dict[str, Any]:
     """Run a page's smoke scale offline; its report."""
     offline = {"HF_HUB_OFFLINE": "1", "BENCH_STORE": str(tmp_path)}
-    hidden = {"BENCH_DATA", "BENCH_MODELS"}
-    environment = {key: value for key, value in os.environ.items() if key not in hidden} | offline
-    command = [
-        sys.executable,
-        "-m",
-        "lightning_bench",
-        "run",
-        name,
-        "--scale",
-        "smoke",
-        "--jobs",
-        "2",
-    ]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
+    hidden = {"BENCH_DATA": None, "BENCH_MODELS": None}
+    words = ("run", name, "--scale", "smoke", "--jobs", "2")
+    done = bench(*words, cwd=tmp_path, env=offline | hidden, timeout_s=1200)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     report: dict[str, Any] = json.loads(
         (tmp_path / f"reports/{name}-smoke/report.json").read_text()

@@ -9,20 +9,12 @@ from lightning_bench.bench.cli import build_report
 from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan import source_digests
-from lightning_bench.bench.store.record import Failure
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
 from lightning_bench.reports.render.write import FORMATS, TRACKED, Format
-from tests.bench.factory import COST, PROVENANCE, record
+from tests.factory import COST, failure, record, study_page, with_provenance
 
-PAGE = """\
-title: t
-question: q
-data: [digits]
-entries: {A: {model: mlp}, B: {model: lenet}}
-seeds: 1
-scales: {smoke: {}}
-"""
+PAGE = study_page()
 
 
 def test_earlier_attempts_are_told_with_cause_log_and_time(page, tmp_path: Path) -> None:
@@ -30,12 +22,11 @@ def test_earlier_attempts_are_told_with_cause_log_and_time(page, tmp_path: Path)
     mlp, lenet = (run.spec for run in study.runs())
     with store.claim(mlp, 1):
         pass
-    failure = Failure(kind="data", message="no such file", log="runs/x/log.txt")
+    cause = failure("data", "no such file", "runs/x/log.txt")
     with store.claim(mlp, 2) as folder:
-        failed = record(mlp, attempt=2, status="failed", failure=failure, metrics={}, cost=COST)
-        store.write_record(folder, failed)
+        store.write_record(folder, record(mlp, 2, cause))
     with store.claim(mlp, 3) as folder:
-        store.write_record(folder, record(mlp, attempt=3))
+        store.write_record(folder, record(mlp, 3))
     with store.claim(lenet, 1) as folder:
         (folder / "record.json").write_text("no record")
     report = build_report.make(make_plan(study, store), store, tmp_path / "report", ["md"])
@@ -72,9 +63,9 @@ def test_a_report_is_current_for_the_files_that_are_there(page, tmp_path: Path) 
     """Each page is made with its own figures; what a tracker wants is more than all of them."""
     study, store = load(page(PAGE)), Store(tmp_path / "store")
     for run in study.runs():
-        known = PROVENANCE.model_copy(update={"sources": dict(source_digests.of_run(run.spec))})
+        today = dict(source_digests.of_run(run.spec))
         with store.claim(run.spec, 1) as folder:
-            store.write_record(folder, record(run.spec, cost=COST, provenance=known))
+            store.write_record(folder, with_provenance(record(run.spec), sources=today))
     plan, target, shown = make_plan(study, store), tmp_path / "report", []
 
     def make(*formats: Format) -> int:

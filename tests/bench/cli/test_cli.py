@@ -1,6 +1,7 @@
 """The command line: listings, one-line mistakes, and no torch where none is needed."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from lightning_bench.bench.cli.app import run
 from lightning_bench.bench.cli.options import duration
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.models.registry import catalogue as model_catalogue
+from tests.commands import BENCH
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +162,7 @@ def test_no_torch_where_none_is_needed(arguments: list[str]) -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -m lightning_bench list models | head -1"
+    command = f"{shlex.quote(BENCH)} list models | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
 

@@ -9,26 +9,16 @@ from lightning_bench.bench.cli.app import run
 from lightning_bench.bench.cli.find_run import find
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan import source_digests
-from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
-from lightning_bench.bench.store.record import Failure
+from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.store import Store
-from tests.bench.factory import record
+from tests.factory import failure, record, spec, study_page, with_provenance
 
-PAGE = """\
-title: t
-question: q
-data: [digits]
-entries:
-  Wide: {model: mlp, args: {width: 16}}
-  Narrow: {model: mlp, args: {width: 8}}
-seeds: 2
-scales: {smoke: {}}
-"""
+WIDE, NARROW = ({"model": "mlp", "args": {"width": width}} for width in (16, 8))
+PAGE = study_page(entries={"Wide": WIDE, "Narrow": NARROW}, seeds=2)
 
 
-def spec(width: int, seed: int) -> RunSpec:
-    model = ModelSpec(name="mlp", args={"width": width})
-    return RunSpec(model=model, data=DataSpec(name="digits"), seed=seed)
+def mlp(width: int, seed: int) -> RunSpec:
+    return spec(args={"width": width}, seed=seed)
 
 
 @pytest.fixture
@@ -37,21 +27,19 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page.yaml").write_text(PAGE, encoding="utf-8")
     store = Store(tmp_path / "bench-store")
-    lost = Failure(kind="infrastructure", message="was killed by SIGKILL", log="runs/x/log.txt")
-    for number, failure in ((1, lost), (2, None)):
-        with store.claim(spec(16, 0), number) as folder:
+    lost = failure("infrastructure", "was killed by SIGKILL", "runs/x/log.txt")
+    for number, cause in ((1, lost), (2, None)):
+        with store.claim(mlp(16, 0), number) as folder:
             (folder / "log.txt").write_text(f"attempt {number}\n", encoding="utf-8")
-            status = "failed" if failure else "done"
-            made = record(spec(16, 0), number, status=status, failure=failure)
-            store.write_record(folder, made)
-    with store.claim(spec(8, 1), 1) as folder:
-        store.write_record(folder, record(spec(8, 1)))
+            store.write_record(folder, record(mlp(16, 0), number, cause))
+    with store.claim(mlp(8, 1), 1) as folder:
+        store.write_record(folder, record(mlp(8, 1)))
     return store
 
 
 def test_a_run_is_found_by_key_or_words(store: Store) -> None:
-    assert find(store, spec(16, 0).key[:6]) == spec(16, 0).key
-    assert find(store, "mlp/digits/0") == find(store, "0 MLP") == spec(16, 0).key
+    assert find(store, mlp(16, 0).key[:6]) == mlp(16, 0).key
+    assert find(store, "mlp/digits/0") == find(store, "0 MLP") == mlp(16, 0).key
     with pytest.raises(UserError, match=r"'mlp' are 2 runs: .*mlp/digits/.*give more words"):
         find(store, "mlp")
     with pytest.raises(UserError, match="no run is called 'mpl/digits/0'; did you mean 'mlp/dig"):
@@ -66,7 +54,7 @@ def test_logs_of_the_newest_attempt_or_of_any(store: Store, capsys) -> None:
     assert run(["logs", "Wide digits 0", "--study", "page.yaml"]) == 0
     out, err = capsys.readouterr()
     assert out == "attempt 2\n"
-    assert err.endswith(f"{spec(16, 0).key}.2/log.txt\n")
+    assert err.endswith(f"{mlp(16, 0).key}.2/log.txt\n")
     assert run(["logs", "mlp/0", "--attempt", "1", "--follow"]) == 0
     assert capsys.readouterr().out == "attempt 1\n"
     assert run(["logs", "mlp/0", "--attempt", "7"]) == 2
@@ -82,31 +70,29 @@ def test_status_lists_earlier_attempts_with_cause_and_log(store: Store, capsys) 
 
 def test_watching_a_study_ends_when_it_is_over(store: Store, capsys) -> None:
     for width, seed in ((16, 1), (8, 0)):
-        with store.claim(spec(width, seed), 1) as folder:
-            store.write_record(folder, record(spec(width, seed)))
+        with store.claim(mlp(width, seed), 1) as folder:
+            store.write_record(folder, record(mlp(width, seed)))
     # As the sources behind the made-up records are none of today's, only failed runs are over.
     for width, seed in ((16, 0), (16, 1), (8, 0), (8, 1)):
-        number = 1 + max(n for key, n in store.attempts() if key == spec(width, seed).key)
-        with store.claim(spec(width, seed), number) as folder:
-            failure = Failure(kind="code", message="no", log="l")
-            made = record(spec(width, seed), number, status="failed", failure=failure)
-            today = dict(source_digests.of_run(spec(width, seed)))
-            there = made.provenance.model_copy(update={"sources": today})
-            store.write_record(folder, made.model_copy(update={"provenance": there}))
+        number = 1 + max(n for key, n in store.attempts() if key == mlp(width, seed).key)
+        with store.claim(mlp(width, seed), number) as folder:
+            made = record(mlp(width, seed), number, failure())
+            today = dict(source_digests.of_run(mlp(width, seed)))
+            store.write_record(folder, with_provenance(made, sources=today))
     assert run(["status", "page.yaml", "--watch"]) == 0
     assert capsys.readouterr().out == "page (smoke): 4 runs: 4 failed\n"
 
 
 def test_cancelling_asks_what_runs_and_tells_the_parents(store: Store, capsys) -> None:
     before = store.cancellation("page-smoke")
-    with store.claim(spec(16, 1), 1) as folder:
+    with store.claim(mlp(16, 1), 1) as folder:
         assert run(["cancel", "page.yaml"]) == 0
         assert store.requested(folder) == "stop"
     assert capsys.readouterr().out == "asked 1 run to leave a checkpoint and end\n"
     assert store.cancellation("page-smoke") != before
 
-    with (store.folder(spec(8, 1).key, 1) / "lock").open() as lock:
+    with (store.folder(mlp(8, 1).key, 1) / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a lock, but a record: it has ended
-        assert run(["cancel", spec(8, 1).key]) == 0
-    assert "is running" in capsys.readouterr().out
-    assert store.requested(store.folder(spec(8, 1).key, 1)) is None
+        assert run(["cancel", mlp(8, 1).key]) == 0
+    assert capsys.readouterr().out == f"nothing of {mlp(8, 1).key} is running\n"
+    assert store.requested(store.folder(mlp(8, 1).key, 1)) is None

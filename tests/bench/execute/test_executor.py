@@ -11,10 +11,10 @@ from lightning_bench.bench.execute.executor import RETRIES, Executor, Listed, Li
 from lightning_bench.bench.execute.job import Execution, JobSpec
 from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.plan.plan import PlannedRun
-from lightning_bench.bench.store.record import Epoch, Failure, Record
+from lightning_bench.bench.store.record import Epoch, Record
 from lightning_bench.bench.store.store import Store, Taken
 from lightning_bench.bench.study.study import Run
-from tests.bench.factory import SPEC, record
+from tests.factory import SPEC, failure, record, spec
 
 #: What becomes of an attempt: it may claim its folder and write what it likes.
 Fate = Callable[[Store, JobSpec], Ending]
@@ -84,8 +84,7 @@ class Diary(Listener):
 
 
 def planned(seed: int = 0) -> PlannedRun:
-    spec = SPEC.model_copy(update={"seed": seed})
-    return PlannedRun(Run("A", "digits", spec), "missing", "", 1.0, None, {})
+    return PlannedRun(Run("A", "digits", spec(seed=seed)), "missing", "", 1.0, None, {})
 
 
 def executor(tmp_path: Path, *fates: Fate | None, slots: int = 1) -> tuple[Executor, Engine, Diary]:
@@ -118,10 +117,9 @@ def dies_early(store: Store, order: JobSpec) -> Ending:
 
 
 def breaks(store: Store, order: JobSpec) -> Ending:
-    failure = Failure(kind="code", message="ValueError: no", log="l")
+    cause = failure("code", "ValueError: no")
     with store.claim(order.spec, order.attempt) as folder:
-        made = record(order.spec, order.attempt, status="failed", failure=failure)
-        store.write_record(folder, made)
+        store.write_record(folder, record(order.spec, order.attempt, cause))
     return Ending("ended", "exited with code 0")
 
 

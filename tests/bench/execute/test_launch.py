@@ -13,7 +13,7 @@ from lightning_bench.bench.execute.job import JobSpec, read_job_spec, write_job_
 from lightning_bench.bench.execute.local import Local, LocalJob
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.cluster import Cluster
-from tests.bench.factory import SPEC
+from tests.factory import SPEC
 
 
 def order(folder: Path, **changes: object) -> JobSpec:

@@ -6,7 +6,7 @@ import pytest
 
 from lightning_bench.bench.execute.reproduction import compare
 from lightning_bench.bench.store.record import DataFacts, Environment, Epoch
-from tests.bench.factory import record
+from tests.factory import record
 
 BEFORE = record(
     metrics={"accuracy": 0.5, "loss": 1.0},

@@ -1,7 +1,6 @@
 """`bench measure`: one-line mistakes, tables that fit, figures of what was varied."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.cli.app import run
+from tests.commands import bench
 
 
 @pytest.fixture(autouse=True)
@@ -100,12 +100,7 @@ def test_counting_all_models_allocates_nothing_and_takes_seconds() -> None:
 def test_growth_is_fitted_and_drawn(tmp_path: Path) -> None:
     words = ["mixer", "--quick", "--vary", "image_size=8,16,32", "--format", "markdown"]
     words += [f"--set={pair}" for pair in ("patch=4", "width=16", "depth=1")]
-    done = subprocess.run(
-        [sys.executable, "-m", "lightning_bench", "measure", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-    )
+    done = bench("measure", *words, cwd=tmp_path, env={"COLUMNS": "80"})
     assert done.returncode == 0, done.stderr
     assert "mixer: degree 1 in S" in done.stdout
     drawn = sorted(path.name for path in tmp_path.glob("bench-store/reports/*/*"))

@@ -21,6 +21,7 @@ from lightning_bench.bench.store.measurements import Contender, Measurement, Ses
 from lightning_bench.bench.store.store import Damaged, Store
 from lightning_bench.reports.statistics import timing
 from lightning_bench.reports.tables import speed
+from tests.commands import start
 
 pytestmark = pytest.mark.slow
 
@@ -191,15 +192,7 @@ def test_a_session_cut_short_is_damaged(tmp_path: Path):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_ctrl_c_and_kill_leave_nothing_behind(tmp_path: Path, how: signal.Signals):
     store = tmp_path / "store"
-    command = "from lightning_bench.bench.cli import main; main()"
-    started = subprocess.Popen(
-        [sys.executable, "-c", command, "measure", "lenet", "--store", str(store)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    started = start("measure", "lenet", "--store", str(store), cwd=tmp_path)
     assert started.stdout is not None
     for line in started.stdout:
         if "rounds" in line:

@@ -8,12 +8,11 @@ import pytest
 from lightning_bench.bench.execute.run_queue import Ordered
 from lightning_bench.bench.plan import plan as plans
 from lightning_bench.bench.spec import RunSpec
-from lightning_bench.bench.store.record import Failure, Record, Start
+from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.study.load import load
-from tests.bench.factory import record
+from tests.factory import SOURCES, failure, record, recorded
 
-SOURCES = {"models/mlp.py": "0" * 12}
 PAGE = """\
 title: t
 question: q
@@ -27,8 +26,7 @@ entries:
 seeds: 2
 scales: {smoke: {}}
 """
-FAILED = Failure(kind="code", message="it broke", log="l")
-LOST = Failure(kind="infrastructure", message="killed", log="l")
+FAILED, LOST = failure("code"), failure("infrastructure")
 
 
 def attempt(
@@ -39,8 +37,7 @@ def attempt(
         changes["start"] = Start(
             key=spec.start.key, attempt=1, weights_sha256=start, taken=1, fresh=0
         )
-    made: Record = record(spec, number, weights=weights, **changes)
-    return Attempt(spec.key, number, Path("f"), "recorded", made, kept=kept)
+    return recorded(record(spec, number, weights=weights, **changes), kept=kept)
 
 
 @pytest.fixture
@@ -124,7 +121,7 @@ def test_other_weights_make_stale_and_equal_ones_do_not(study, specs) -> None:
 
 
 def test_what_can_not_start_is_failed_with_the_cause(study, specs) -> None:
-    broken = attempt(specs[0], status="failed", failure=FAILED)
+    broken = attempt(specs[0], failure=FAILED)
     plan = planned(study, broken)
     found = {p.run.entry: p for p in plan.all}
     assert found["second (A)"].state == found["A"].state == "failed"
@@ -135,7 +132,7 @@ def test_what_can_not_start_is_failed_with_the_cause(study, specs) -> None:
 
 
 def test_a_lost_start_is_tried_again_with_what_waits_for_it(study, specs) -> None:
-    plan = planned(study, attempt(specs[0], status="failed", failure=LOST))
+    plan = planned(study, attempt(specs[0], failure=LOST))
     assert [p.run.entry for p in plan.to_run()] == ["first", "second (A)", "A", "B", "A", "B"]
 
 
@@ -181,6 +178,6 @@ def test_what_starts_from_a_failure_is_not_handed_out(study) -> None:
     work = Ordered(p for p in plan.to_run() if p.run.entry != "B")
     first = work.take()
     assert first is not None
-    work.finished(first, record(first.run.spec, status="failed", failure=FAILED))
+    work.finished(first, record(first.run.spec, failure=FAILED))
     assert work.take() is None
     assert not work.open

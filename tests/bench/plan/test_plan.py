@@ -6,12 +6,10 @@ from typing import Literal
 import pytest
 
 from lightning_bench.bench.plan import plan as plans
-from lightning_bench.bench.store.record import Failure, Record
+from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.study.load import load
-from tests.bench.factory import COST, SPEC, record
-
-SOURCES = {"models/mlp.py": "0" * 12}
+from tests.factory import COST, SOURCES, SPEC, failure, record, recorded, study_page
 
 
 def attempt(
@@ -23,8 +21,7 @@ def attempt(
 
 
 def failed(kind: str) -> Attempt:
-    failure = Failure(kind=kind, message="it broke", log="l")
-    return attempt(made=record(status="failed", failure=failure))
+    return attempt(made=record(failure=failure(kind)))
 
 
 @pytest.mark.parametrize(
@@ -61,18 +58,8 @@ def test_states_and_reasons(
     assert plans.judge(found, sources) == (state, reason)
 
 
-PAGE = """\
-title: t
-question: q
-data: [digits]
-entries:
-  A: {model: mlp, args: {width: 16}}
-  B: {model: mlp, args: {width: 8}}
-  again A: {model: mlp, args: {width: 16}}
-seeds: 3
-run_s: 7
-scales: {smoke: {}}
-"""
+WIDE, NARROW = ({"model": "mlp", "args": {"width": width}} for width in (16, 8))
+PAGE = study_page(entries={"A": WIDE, "B": NARROW, "again A": WIDE}, seeds=3, run_s=7)
 
 
 def test_entries_with_equal_specs_share_a_run(page) -> None:
@@ -90,10 +77,9 @@ def test_expected_times_come_from_what_was_measured(page) -> None:
     runs = study.runs()
     assert {p.expected_s for p in plans.make(study, runs, {}, lambda _: SOURCES).runs} == {7}
     first = runs[0].spec
-    attempts = {first.key: Attempt(first.key, 1, Path("f"), "recorded", record(first, cost=COST))}
-    plan = plans.make(study, runs, attempts, lambda _: SOURCES)
+    plan = plans.make(study, runs, {first.key: recorded(record(first))}, lambda _: SOURCES)
     # A's own time for A; for B, of which nothing is known, the median of all.
-    assert {p.expected_s for p in plan.runs} == {2.5}
+    assert {p.expected_s for p in plan.runs} == {COST.total_s}
     assert plan.counts()["done"] == 2  # A and again A
     assert first.key not in {p.key for p in plan.to_run()}
 
@@ -102,12 +88,9 @@ def test_expected_times_come_from_what_was_measured(page) -> None:
 def test_failed_runs_are_repeated_on_demand_and_lost_ones_always(page, kind: str) -> None:
     study = load(page(PAGE))
     runs = study.runs()
-    failure = Failure(kind=kind, message="m", log="l")
     key = runs[0].key
-    made = record(runs[0].spec, status="failed", failure=failure)
-    plan = plans.make(
-        study, runs, {key: Attempt(key, 4, Path("f"), "recorded", made)}, lambda _: SOURCES
-    )
+    lost = recorded(record(runs[0].spec, 4, failure(kind)))
+    plan = plans.make(study, runs, {key: lost}, lambda _: SOURCES)
     assert (key in {p.key for p in plan.to_run()}) == (kind == "infrastructure")
     again = next(p for p in plan.to_run(retry_failed=True) if p.key == key)
     assert again.next_attempt == 5

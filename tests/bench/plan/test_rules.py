@@ -7,39 +7,32 @@ import pytest
 
 from lightning_bench.bench.plan import plan
 from lightning_bench.bench.plan import rules as rules_module
-from lightning_bench.bench.store.record import DataFacts, Epoch, Failure, Record
-from lightning_bench.bench.store.store import Attempt
+from lightning_bench.bench.store.record import Epoch
+from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.store.trial import Ledger, Trial
 from lightning_bench.bench.study.load import load
-from tests.bench.factory import COST, record
-
-PAGE = """\
-title: t
-question: q
-data: [digits]
-entries: {A: {model: mlp}, B: {model: lenet}}
-seeds: 3
-scales: {smoke: {}}
-"""
-SOURCES = {"models/mlp.py": "0" * 12}
+from tests.factory import (
+    DATA,
+    SOURCES,
+    curve,
+    failure,
+    record,
+    recorded,
+    study_page,
+    with_provenance,
+)
 
 
 def made(page: Any, change: Any = None) -> plan.Plan:
     """A finished study, one run of which (B, seed 2) may be changed."""
-    study = load(page(PAGE))
+    study = load(page(study_page(seeds=3)))
     runs = study.runs()
     attempts = {}
     for run in runs:
-        good = record(
-            run.spec,
-            scored=5,
-            cost=COST,
-            data=DataFacts(fingerprint="f", train=9, val=5, test=5),
-            curve=[Epoch(epoch=1, step=10, train_loss=1.0)],
-        )
+        good = record(run.spec, curve=[Epoch(epoch=1, step=10, train_loss=1.0)])
         if change and run is runs[-1]:
             good = change(good)
-        attempts[run.key] = Attempt(run.key, 1, Path("f"), "recorded", good)
+        attempts[run.key] = recorded(good)
     return plan.make(study, runs, attempts, lambda _: SOURCES)
 
 
@@ -52,9 +45,7 @@ def test_a_good_study_keeps_every_rule(page) -> None:
 
 
 def provenance(**changes: Any) -> Any:
-    return lambda good: good.model_copy(
-        update={"provenance": good.provenance.model_copy(update=changes)}
-    )
+    return lambda good: with_provenance(good, **changes)
 
 
 def changed(**changes: Any) -> Any:
@@ -63,10 +54,10 @@ def changed(**changes: Any) -> Any:
 
 BREACHES = [
     (changed(schema_version=0), {"schema"}, "schema 0, not 1"),
-    (changed(scored=4), {"counts"}, "scored 4 of 5"),
+    (changed(scored=359), {"counts"}, "scored 359 of 360"),
     (changed(metrics={"accuracy": float("nan")}), {"numbers"}, "accuracy is nan"),
     (
-        changed(data=DataFacts(fingerprint="g", train=9, val=5, test=5)),
+        changed(data=DATA.model_copy(update={"fingerprint": "g" * 64})),
         {"fingerprints"},
         "not the same data",
     ),
@@ -76,12 +67,12 @@ BREACHES = [
         "different lengths",
     ),
     (provenance(threads=2), {"hardware"}, "1 × cpu, 2 threads"),
-    (provenance(environment="e"), {"hardware"}, "2 different environments"),
+    (provenance(environment="d" * 64), {"hardware"}, "2 different environments"),
     (provenance(git_revision="r"), {"revisions"}, "2 revisions"),
     (provenance(git_dirty=True), {"revisions"}, "uncommitted"),
     (provenance(sources={}), {"done", "seeds"}, "is stale"),
     (
-        changed(status="failed", failure=Failure(kind="code", message="m", log="l")),
+        changed(status="failed", failure=failure()),
         {"done", "seeds"},
         "is failed",
     ),
@@ -127,8 +118,10 @@ def test_the_entry_that_leaves_print_behind_is_named(page) -> None:
 def test_an_entry_is_held_against_its_own_row_or_the_best_printed_one(page) -> None:
     from lightning_bench.bench.cli.commands.check import _printed
 
-    text = PAGE.replace("B: {model: lenet}", "B: {model: lenet, published: our gMLP}")
-    text += "published: {vision-from-scratch: {cifar10_top1: digits/accuracy}}\n"
+    text = study_page(
+        entries={"A": {"model": "mlp"}, "B": {"model": "lenet", "published": "our gMLP"}},
+        published={"vision-from-scratch": {"cifar10_top1": "digits/accuracy"}},
+    )
     found = {p.entry: p.value for p in _printed(load(page(text)))}
     assert found == {"A": pytest.approx(0.986), "B": pytest.approx(0.802)}
 
@@ -139,10 +132,8 @@ def test_every_rule_can_be_broken() -> None:
 
 
 def test_searches_have_one_budget_and_are_over(page) -> None:
-    tuned = PAGE.replace(
-        "scales:", "search: {trials: 2, space: {lr: {float: [1e-4, 1e-1]}}}\nscales:"
-    )
-    study = load(page(tuned))
+    search = {"trials": 2, "space": {"lr": {"float": [1e-4, 1e-1]}}}
+    study = load(page(study_page(search=search)))
 
     def ledgers(*trials: int, device_h: float | None = None) -> list[Ledger]:
         assert study.search
@@ -189,5 +180,16 @@ def test_searches_have_one_budget_and_are_over(page) -> None:
     assert found == ["A on digits: 1 of 2 trials ran with other code (models/a.py changed since)"]
 
 
-def test_the_record_type_is_the_one_of_the_store() -> None:
-    assert Record.model_fields["schema_version"].default == rules_module.SCHEMA_VERSION
+@pytest.mark.parametrize(("version", "breached"), [(1, set()), (2, {"schema"})])
+def test_the_schema_that_the_rule_demands_is_the_one_that_the_store_writes(
+    page, tmp_path: Path, version: int, breached: set[str]
+) -> None:
+    study, store = load(page(study_page())), Store(tmp_path / "store")
+    for run in study.runs():
+        made = record(run.spec, curve=curve({"accuracy": 0.5}))
+        assert made.schema_version == 1
+        with store.claim(run.spec, 1) as folder:
+            changed = made.model_copy(update={"schema_version": version})
+            store.write_record(folder, changed)
+    found = plan.make(study, study.runs(), store.scan(), lambda _: SOURCES)
+    assert broken(found).keys() == breached

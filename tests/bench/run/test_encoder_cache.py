@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,8 @@ from lightning_bench.bench.store.store import Store
 from lightning_bench.models.layers.text.cached_states import Memory
 from lightning_bench.models.layers.text.text_model import TextModel
 from lightning_bench.models.registry.registry import create
+from tests.commands import bench
 
-ROOT = Path(__file__).parents[3]
 #: Half precision keeps 11 bits: of states around 1, and of logits behind them.
 TOLERANCE = 2e-3
 
@@ -236,11 +234,8 @@ def test_runs_at_once_share_the_states_and_record_whose_they_are(
     encoder: str, tmp_path: Path
 ) -> None:
     (tmp_path / "page.yaml").write_text(PAGE.format(encoder=encoder), encoding="utf-8")
-    command = [sys.executable, "-m", "lightning_bench", "run", "page.yaml", "--jobs", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280
-    )
+    offline = {"HF_HUB_OFFLINE": "1"}
+    done = bench("run", "page.yaml", "--jobs", "2", cwd=tmp_path, env=offline)
     assert done.returncode == 0, done.stdout + done.stderr
     states(tmp_path)  # one folder alone
     digest = file_digest(Path(encoder) / "model.safetensors")

@@ -1,10 +1,7 @@
 """Whole runs that start from the weights of others."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,8 @@ from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.store import Store
 from lightning_bench.models.errors import ModelError
+from tests.commands import TESTS_IMPORTABLE, bench
 
-ROOT = Path(__file__).parents[3]
 MIXER = {"patch": 4, "width": 8, "depth": 2, "token_width": 8, "channel_width": 8}
 
 
@@ -130,19 +127,6 @@ scales: {{smoke: {{}}}}
 """
 
 
-def bench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-c",
-        "from lightning_bench.bench.cli import main; main()",
-        *arguments,
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
-    )
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("started")
@@ -224,15 +208,17 @@ scales: {smoke: {}}
 
 def test_what_can_not_start_is_told_and_not_run(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
-    done = bench("run", "broken.yaml", cwd=tmp_path)
+    done = bench("run", "broken.yaml", cwd=tmp_path, env=TESTS_IMPORTABLE)
     assert done.returncode == 3
     assert "2 of 3 runs are not done" in done.stdout
-    status = bench("plan", "broken.yaml", "--format", "json", cwd=tmp_path).stdout
+    status = bench(
+        "plan", "broken.yaml", "--format", "json", cwd=tmp_path, env=TESTS_IMPORTABLE
+    ).stdout
     rows = {row["entry"]: row for row in json.loads(status)}
     assert rows["bad"]["state"] == rows["Child"]["state"] == "failed"
     assert "can't start: bad failed (code: RuntimeError" in rows["Child"]["reason"]
     assert rows["Other"]["state"] == "done"
     assert len(Store(tmp_path / "bench-store").scan()) == 2
-    again = bench("run", "broken.yaml", cwd=tmp_path)
+    again = bench("run", "broken.yaml", cwd=tmp_path, env=TESTS_IMPORTABLE)
     assert again.returncode == 3
     assert "to do" not in again.stdout

@@ -6,7 +6,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,7 @@ from lightning_bench.bench.store import predictions
 from lightning_bench.bench.store.store import Store, read_record
 from lightning_bench.bench.study.load import load
 from lightning_bench.reports.statistics import per_example
-
-ROOT = Path(__file__).parents[3]
-BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
+from tests.commands import BENCH, TESTS_IMPORTABLE, bench, lock_holders, start
 
 SMALL = """\
 title: Two small ones
@@ -33,16 +30,6 @@ seeds: 2
 recipe: {epochs: 2, lr: 3e-3}
 scales: {smoke: {}}
 """
-
-
-def bench(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    # A plain terminal-less environment, with the repository importable for `tests.…:model`.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
-    environment |= options.pop("env", {})
-    command = [*BENCH, *arguments]
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, **options
-    )
 
 
 def records(folder: Path) -> dict[tuple[str, int], Any]:
@@ -162,7 +149,7 @@ def test_a_report_that_nobody_reads_to_its_end_is_written_all_the_same(finished:
     made = finished / "bench-store/reports/small-smoke/report.tex"
     made.unlink(missing_ok=True)
     command = (
-        f"{shlex.join(BENCH)} report small.yaml --format latex | true; exit ${{PIPESTATUS[0]}}"
+        f"{shlex.quote(BENCH)} report small.yaml --format latex | true; exit ${{PIPESTATUS[0]}}"
     )
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=finished)
     assert (done.returncode, done.stderr) == (0, "")
@@ -209,7 +196,7 @@ scales: {smoke: {}}
 
 def test_a_failing_run_harms_itself_alone(tmp_path: Path) -> None:
     (tmp_path / "trouble.yaml").write_text(MISBEHAVING, encoding="utf-8")
-    done = bench("run", "trouble.yaml", cwd=tmp_path)
+    done = bench("run", "trouble.yaml", cwd=tmp_path, env=TESTS_IMPORTABLE)
     assert done.returncode == 3
     assert "Traceback" not in done.stdout + done.stderr
     found = {name.partition(":")[2] or name: r for (name, _), r in records(tmp_path).items()}
@@ -226,12 +213,12 @@ def test_a_failing_run_harms_itself_alone(tmp_path: Path) -> None:
     assert "SIGKILL" in found["killed"].failure.message
     log = tmp_path / "bench-store" / found["raises"].failure.log
     assert "Traceback" in log.read_text(encoding="utf-8")
-    status = bench("status", "trouble.yaml", cwd=tmp_path)
+    status = bench("status", "trouble.yaml", cwd=tmp_path, env=TESTS_IMPORTABLE)
     assert "RuntimeError: line one line two" in status.stdout
     assert str(found["raises"].failure.log) in status.stdout
 
     # What was lost had three attempts each time, what failed by itself one.
-    again = bench("run", "trouble.yaml", cwd=tmp_path)
+    again = bench("run", "trouble.yaml", cwd=tmp_path, env=TESTS_IMPORTABLE)
     assert again.returncode == 3
     attempts = {
         a.record.spec.model.name.partition(":")[2]: a.number
@@ -278,17 +265,8 @@ scales: {smoke: {}}
 """
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [*BENCH, "run", "slow.yaml", *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def start_slow(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return start("run", "slow.yaml", *arguments, cwd=folder, env=TESTS_IMPORTABLE)
 
 
 def wait_for_a_running_slow_run(folder: Path) -> Path:
@@ -317,22 +295,22 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Any]
     """The records of the slow study, run without trouble."""
     folder = tmp_path_factory.mktemp("calm")
     (folder / "slow.yaml").write_text(SLOW, encoding="utf-8")
-    assert bench("run", "slow.yaml", cwd=folder).returncode == 0
+    assert bench("run", "slow.yaml", cwd=folder, env=TESTS_IMPORTABLE).returncode == 0
     return records(folder)
 
 
 @pytest.mark.slow
 def test_kill_9_of_the_parent_costs_the_runs_in_flight(tmp_path: Path, calm: Any) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
-    parent = start(tmp_path)
+    parent = start_slow(tmp_path)
     flight = wait_for_a_running_slow_run(tmp_path)
     os.kill(parent.pid, signal.SIGKILL)
     parent.communicate()
     wait_until_released(tmp_path)
     assert not (flight / "record.json").exists()
-    plan = bench("plan", "slow.yaml", cwd=tmp_path)
+    plan = bench("plan", "slow.yaml", cwd=tmp_path, env=TESTS_IMPORTABLE)
     assert "attempt 1 was interrupted" in plan.stdout
-    assert bench("run", "slow.yaml", cwd=tmp_path).returncode == 0
+    assert bench("run", "slow.yaml", cwd=tmp_path, env=TESTS_IMPORTABLE).returncode == 0
     found = records(tmp_path)
     assert {k: r.metrics for k, r in found.items()} == {k: r.metrics for k, r in calm.items()}
     assert {k: r.curve for k, r in found.items()} == {k: r.curve for k, r in calm.items()}
@@ -341,9 +319,9 @@ def test_kill_9_of_the_parent_costs_the_runs_in_flight(tmp_path: Path, calm: Any
 @pytest.mark.slow
 def test_kill_9_of_a_worker_costs_an_attempt(tmp_path: Path, calm: Any) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
-    parent = start(tmp_path)
+    parent = start_slow(tmp_path)
     flight = wait_for_a_running_slow_run(tmp_path)
-    os.kill(holder_of(flight / "lock"), signal.SIGKILL)
+    os.kill(*lock_holders(flight / "lock"), signal.SIGKILL)
     out, _ = parent.communicate(timeout=60)
     assert parent.returncode == 0
     assert "again" in out
@@ -360,7 +338,7 @@ def test_kill_9_of_a_worker_costs_an_attempt(tmp_path: Path, calm: Any) -> None:
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
-    parent = start(tmp_path, "--set", "recipe.epochs=4")
+    parent = start_slow(tmp_path, "--set", "recipe.epochs=4")
     wait_for_a_running_slow_run(tmp_path)
     os.killpg(parent.pid, signal.SIGINT)
     out, err = parent.communicate(timeout=20)
@@ -373,7 +351,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_parents_share_the_work(tmp_path: Path, calm: Any) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
-    parents = [start(tmp_path, "--jobs", "1") for _ in range(2)]
+    parents = [start_slow(tmp_path, "--jobs", "1") for _ in range(2)]
     for parent in parents:
         out, err = parent.communicate(timeout=120)
         assert parent.returncode == 0, out + err
@@ -406,13 +384,3 @@ def test_a_damaged_record_is_named_and_its_run_done_again(finished: Path, tmp_pa
         again.record.metrics
         == records(finished)[(again.record.spec.model.name, again.record.spec.seed)].metrics
     )
-
-
-def holder_of(lock: Path) -> int:
-    """The process that holds a lock, as the kernel tells it."""
-    inode = lock.stat().st_ino
-    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-        fields = line.split()
-        if "FLOCK" in fields and fields[-3].split(":")[-1] == str(inode):
-            return int(fields[4])
-    raise AssertionError(f"nobody holds {lock}")

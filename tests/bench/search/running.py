@@ -3,9 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,7 @@ from lightning_bench.bench.search import ledger
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.study.load import load
-
-ROOT = Path(__file__).parents[3]
-BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
+from tests import commands
 
 PAGE = """\
 title: Tuned
@@ -41,26 +36,16 @@ def write(folder: Path, text: str = PAGE, name: str = "tuned.yaml") -> None:
 
 
 def start(folder: Path, *arguments: str, command: str = "run") -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
-    return subprocess.Popen(
-        [*BENCH, command, "tuned.yaml", *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    return commands.start(
+        command, "tuned.yaml", *arguments, cwd=folder, env=commands.TESTS_IMPORTABLE
     )
 
 
 def bench(folder: Path, *arguments: str, command: str = "run", code: int = 0) -> str:
-    process = start(folder, *arguments, command=command)
-    try:
-        out, err = process.communicate(timeout=300)
-    finally:
-        process.kill()
-    assert process.returncode == code, out + err
-    return out + err
+    words = (command, "tuned.yaml", *arguments)
+    done = commands.bench(*words, cwd=folder, env=commands.TESTS_IMPORTABLE)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def ledgers(folder: Path, *settings: str) -> list[Ledger]:
@@ -81,23 +66,5 @@ def attempts(folder: Path) -> dict[str, list[Any]]:
     }
 
 
-def wait(until: Callable[[], Any], seconds: float = 120) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := until()):
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)
-    return found
-
-
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-
-
-def holder_of(lock: Path) -> int:
-    """The process that holds a lock, from the kernel's own table."""
-    inode = lock.stat().st_ino
-    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-        fields = line.split()
-        if fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
-            return int(fields[4])
-    return 0

@@ -10,7 +10,8 @@ import pytest
 
 from lightning_bench.bench.search import optuna_storage
 from lightning_bench.bench.study.load import load
-from tests.bench.search.running import attempts, kill, ledgers, start, wait, write
+from tests.bench.search.running import attempts, kill, ledgers, start, write
+from tests.commands import wait_for
 
 PARENTS, TRIALS = 4, 16
 
@@ -60,7 +61,7 @@ def search(folder: Path, url: str | None, meanwhile: Any = None) -> None:
     options = ["--jobs", "1", *(["--storage", url] if url else [])]
     parents = [start(folder, *options) for _ in range(PARENTS)]
     try:
-        wait(lambda: over(folder), 300)
+        wait_for(lambda: over(folder), timeout_s=300)
         kill(parents[0].pid)
         if meanwhile:
             # A trial sleeps for three seconds and more: on any machine some are still to come.

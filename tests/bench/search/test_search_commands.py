@@ -17,13 +17,12 @@ from tests.bench.search.running import (
     PAGE,
     attempts,
     bench,
-    holder_of,
     kill,
     ledgers,
     start,
-    wait,
     write,
 )
+from tests.commands import lock_holders, wait_for
 
 TWO = PAGE.replace("trials: 12", "trials: 3").replace(
     "seeds: 2", "  LeNet: {model: lenet, group: g}\nseeds: 2"
@@ -210,8 +209,8 @@ def test_a_trial_killed_with_its_worker_is_begun_again_once_as_the_same_trial(
 ) -> None:
     write(tmp_path, SLOW)
     parent = start(tmp_path, "--jobs", "1")
-    flight = wait(lambda: running_attempt(tmp_path))
-    kill(holder_of(flight.folder / "lock"))
+    flight = wait_for(lambda: running_attempt(tmp_path))
+    kill(*lock_holders(flight.folder / "lock"))
     out, err = parent.communicate(timeout=120)
     assert parent.returncode == 0, out + err
     assert "again" in out
@@ -243,7 +242,7 @@ def test_a_trial_lost_twice_has_failed_and_is_counted_once(tmp_path: Path) -> No
 def test_after_kill_9_of_the_parent_the_same_command_takes_over(tmp_path: Path) -> None:
     write(tmp_path, SLOW)
     parent = start(tmp_path, "--jobs", "1")
-    flight = wait(lambda: running_attempt(tmp_path))
+    flight = wait_for(lambda: running_attempt(tmp_path))
     kill(parent.pid)
     parent.communicate()
     (found,) = ledgers(tmp_path)
@@ -265,7 +264,7 @@ def test_after_kill_9_of_the_parent_the_same_command_takes_over(tmp_path: Path) 
 def test_ctrl_c_says_how_far_the_search_is_and_goes_on(tmp_path: Path) -> None:
     write(tmp_path, SLOW)
     parent = start(tmp_path, "--jobs", "1")
-    wait(lambda: running_attempt(tmp_path))
+    wait_for(lambda: running_attempt(tmp_path))
     os.killpg(parent.pid, signal.SIGINT)
     out, err = parent.communicate(timeout=30)
     assert parent.returncode == 130, out + err

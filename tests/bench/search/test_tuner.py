@@ -13,29 +13,28 @@ from lightning_bench.bench.search.tuner import Tuner
 from lightning_bench.bench.store.record import Epoch, Failure, Record
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
-from tests.bench.factory import COST, record
+from tests.factory import COST, record, study_page, with_provenance
 
-PAGE = """\
-title: t
-question: q
-data: [digits]
-entries: {MLP: {model: mlp}}
-seeds: 1
-recipe: {epochs: 5, lr: 3e-3}
-search:
-  trials: 8
-  sampler: random
-  pruner: none
-  space: {lr: {float: [1e-4, 1e-1], log: true}}
-scales: {smoke: {}}
-"""
+
+def tuned_page(space: dict[str, Any] | None = None, **entries: Any) -> str:
+    """A page that searches for the learning rate of an entry, or of several."""
+    return study_page(
+        entries=entries or {"MLP": {"model": "mlp"}},
+        recipe={"epochs": 5, "lr": 3e-3},
+        search={
+            "trials": 8,
+            "sampler": "random",
+            "pruner": "none",
+            "space": space or {"lr": {"float": [1e-4, 1e-1], "log": True}},
+        },
+    )
 
 
 class Bench:
     """A tuner, and an executor that trains nothing."""
 
-    def __init__(self, page: Any, folder: Path, *settings: str, text: str = PAGE) -> None:
-        self.cells = load(page(text), None, settings).cells()
+    def __init__(self, page: Any, folder: Path, *settings: str, text: str = "") -> None:
+        self.cells = load(page(text or tuned_page()), None, settings).cells()
         self.store = Store(folder / "store")
         self.store.prepare()
         self.begin()
@@ -62,12 +61,9 @@ class Bench:
             for i, value in enumerate(values, 1)
         ]
         cost = COST.model_copy(update={"device_h": 0.25})
-        provenance = record().provenance.model_copy(update={"sources": dict(planned.sources)})
-        made = record(
-            planned.run.spec,
-            planned.next_attempt,
-            **{"curve": curve, "metrics": {}, "cost": cost, "provenance": provenance, **changes},
-        )
+        fields = {"curve": curve, "metrics": {}, "cost": cost, **changes}
+        made = record(planned.run.spec, planned.next_attempt, **fields)
+        made = with_provenance(made, sources=dict(planned.sources))
         with self.store.claim(planned.run.spec, planned.next_attempt) as folder:
             self.store.write_record(folder, made)
         return made
@@ -126,7 +122,7 @@ def test_all_runs_of_a_hopeless_trial_are_stopped_and_none_at_its_end(page, tmp_
 
 
 def test_equal_trials_share_their_run_and_its_price(page, tmp_path: Path) -> None:
-    text = PAGE.replace("{float: [1e-4, 1e-1], log: true}", "{choice: [3e-3, 1e-3]}")
+    text = tuned_page(space={"lr": {"choice": [3e-3, 1e-3]}})
     bench = Bench(page, tmp_path, text=text)
     runs = 0
     while planned := bench.tuner.take():
@@ -153,13 +149,13 @@ def test_a_trial_is_begun_again_once_whoever_loses_it(page, tmp_path: Path) -> N
     bench = Bench(page, tmp_path)
     lost = Failure(kind="infrastructure", message="was killed", log="l")
     first = bench.take()
-    bench.write(first, [], status="failed", failure=lost)
+    bench.write(first, [], failure=lost)
     bench.die()  # before it could begin the trial again
     bench.begin()
     again = bench.take()
     assert (again.key, again.next_attempt, again.losses) == (first.key, 2, 1)
     assert bench.trials == []
-    bench.write(again, [], status="failed", failure=lost)
+    bench.write(again, [], failure=lost)
     bench.die()
     bench.begin()
     assert bench.take().run.trial == 1  # it was lost twice, and is not begun a third time
@@ -171,7 +167,7 @@ def test_a_trial_is_begun_again_once_whoever_loses_it(page, tmp_path: Path) -> N
 def test_what_is_said_of_retries_is_what_the_store_holds(page, tmp_path: Path) -> None:
     bench = Bench(page, tmp_path)
     lost = Failure(kind="infrastructure", message="was killed", log="l")
-    bench.write(bench.take(), [], status="failed", failure=lost)
+    bench.write(bench.take(), [], failure=lost)
     bench.die()
     bench.begin()
     bench.run(bench.take(), [0.4])
@@ -198,7 +194,7 @@ def test_failures_count_with_their_reason_and_a_value_that_is_none_is_one(
 ) -> None:
     bench = Bench(page, tmp_path)
     broken = Failure(kind="divergence", message="NaN in epoch 2", log="l")
-    bench.run(bench.take(), [0.4], status="failed", failure=broken)
+    bench.run(bench.take(), [0.4], failure=broken)
     bench.run(bench.take(), [0.4, float("nan")])
     bench.run(bench.take(), [])
     assert [trial.state for trial in bench.trials] == ["failed"] * 3
@@ -222,9 +218,7 @@ def test_the_ceiling_in_device_hours_ends_a_search(page, tmp_path: Path) -> None
 
 
 def test_searches_take_turns(page, tmp_path: Path) -> None:
-    text = PAGE.replace(
-        "entries: {MLP: {model: mlp}}", "entries: {A: {model: mlp}, B: {model: lenet}}"
-    )
+    text = tuned_page(A={"model": "mlp"}, B={"model": "lenet"})
     bench = Bench(page, tmp_path, text=text)
     order = []
     for _ in range(4):
@@ -238,7 +232,7 @@ def test_what_was_chosen_is_a_page_with_the_final_runs(page, tmp_path: Path) -> 
     bench = Bench(page, tmp_path, "search.trials=2")
     for value in (0.4, 0.6):
         bench.run(bench.take(), [value])
-    study = load(page(PAGE), None, ["search.trials=2"])
+    study = load(page(tuned_page()), None, ["search.trials=2"])
     found = [book.ledger() for book in ledger.books(bench.cells, bench.store.root)]
     ((dataset, text),) = chosen_page.pages(study, found).items()
     assert dataset == "digits"

@@ -16,7 +16,7 @@ from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.store.record import Curve, Environment, Epoch, Example, Examples, Record
 from lightning_bench.bench.store.store import Damaged, Store, Taken, read_record
 from lightning_bench.common.files import write_atomically
-from tests.bench.factory import SPEC, record
+from tests.factory import SPEC, record
 
 
 @pytest.fixture

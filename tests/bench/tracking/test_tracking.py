@@ -13,7 +13,8 @@ import pytest
 
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.tracking import weights_and_biases
-from tests.bench.run.test_training import SMALL, bench
+from tests.bench.run.test_training import SMALL
+from tests.commands import bench
 
 
 @pytest.fixture(scope="module")

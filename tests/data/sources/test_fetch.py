@@ -3,18 +3,16 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from lightning_bench.data.catalogue import find
+from tests.commands import bench
 from tests.data import tiny
 from tests.data.hub import COMMIT, serving
 
-BENCH = [sys.executable, "-m", "lightning_bench"]
 PAGE = """
 title: Flowers and pets
 question: Can it be fetched?
@@ -29,24 +27,18 @@ scales: {smoke: {}}
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> dict[str, str]:
+def machine(tmp_path: Path) -> dict[str, str | None]:
     """An environment with empty caches and no mirror."""
     (tmp_path / "page.yaml").write_text(PAGE, encoding="utf-8")
-    kept = {
-        name: value for name, value in os.environ.items()
-        if not name.startswith(("HF_", "BENCH_")) and "proxy" not in name.lower()
-    }  # fmt: skip
-    return kept | {
+    foreign = [
+        name for name in os.environ
+        if name.startswith(("HF_", "BENCH_")) or "proxy" in name.lower()
+    ]  # fmt: skip
+    return dict.fromkeys(foreign) | {
         "HF_HOME": str(tmp_path / "hf"),
         "BENCH_CACHE": str(tmp_path / "cache"),
         "COLUMNS": "80",
     }
-
-
-def bench(*words: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*BENCH, *words], cwd=folder, env=env, capture_output=True, text=True, timeout=300
-    )
 
 
 @pytest.mark.slow
@@ -55,7 +47,7 @@ def test_prepare_fetches_pins_and_then_needs_no_network(tmp_path: Path, machine)
         tiny.write(find(name), tmp_path / "hub")
     with serving(tmp_path / "hub") as (address, asked):
         online = {**machine, "HF_ENDPOINT": address}
-        done = bench("prepare", "page.yaml", folder=tmp_path, env=online)
+        done = bench("prepare", "page.yaml", cwd=tmp_path, env=online)
         assert done.returncode == 0, done.stdout + done.stderr
         assert asked
         # What is pinned is asked for by its commit, the other by its newest.
@@ -70,7 +62,7 @@ def test_prepare_fetches_pins_and_then_needs_no_network(tmp_path: Path, machine)
     assert pin.name == "datasets--clip-benchmark--wds_vtab-dtd"
     assert pin.read_text(encoding="ascii") == COMMIT
     offline = {**machine, "HF_ENDPOINT": "http://192.0.2.1"}
-    done = bench("run", "page.yaml", folder=tmp_path, env=offline)
+    done = bench("run", "page.yaml", cwd=tmp_path, env=offline)
     assert done.returncode == 0, done.stdout + done.stderr
     records = [
         json.loads(path.read_text())["record"] for path in tmp_path.rglob("runs/*/record.json")
@@ -82,7 +74,7 @@ def test_prepare_fetches_pins_and_then_needs_no_network(tmp_path: Path, machine)
 def test_what_is_nowhere_is_one_line_within_five_seconds(tmp_path: Path, machine) -> None:
     offline = {**machine, "HF_ENDPOINT": "http://192.0.2.1"}
     started = time.monotonic()
-    done = bench("run", "page.yaml", folder=tmp_path, env=offline)
+    done = bench("run", "page.yaml", cwd=tmp_path, env=offline)
     took = time.monotonic() - started
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1

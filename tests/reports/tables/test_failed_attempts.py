@@ -34,7 +34,7 @@ def test_time_is_what_was_measured_else_the_clock_else_unknown(make):
     assert device_h(clocked) == pytest.approx(3 / 3600)
     twice = clocked.provenance.model_copy(update={"devices": 2})
     assert device_h(clocked.model_copy(update={"provenance": twice})) == pytest.approx(6 / 3600)
-    vanished = make.record(failure=failure, cost=None, ended="2026-11-18T12:00:00Z")
+    vanished = make.record(failure=failure, cost=None, ended="2026-01-01T00:00:00Z")
     assert device_h(vanished) is None
 
 

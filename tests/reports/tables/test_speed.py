@@ -21,7 +21,7 @@ from lightning_bench.reports.build import build
 from lightning_bench.reports.figures import draw_speed, drawing_process, figure_data
 from lightning_bench.reports.render import markdown, terminal
 from lightning_bench.reports.tables import failed_attempts, scaling, speed
-from tests.bench.factory import PROVENANCE
+from tests.factory import PROVENANCE
 
 
 def counts(flops: int = 1000, tokens: int | None = None) -> Counts:

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +14,8 @@ import pytest
 from lightning_bench.bench.execute import slurm
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store, read_record
+from tests import commands
 from tests.bench.execute.slurm import cluster
-
-ROOT = Path(__file__).parents[4]
-BENCH = [sys.executable, "-c", "from lightning_bench.bench.cli import main; main()"]
 
 pytestmark = [
     pytest.mark.slow,
@@ -59,18 +56,13 @@ class Bench:
         return Store(self.folder / "bench-store")
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [*BENCH, *words], cwd=self.folder, env=self.environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+        return commands.start(*words, cwd=self.folder, env=self.environment)
 
     def __call__(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        process = self.start(*words)
-        out, err = process.communicate(timeout=300)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
+        return commands.bench(*words, cwd=self.folder, env=self.environment)
 
     def ask(self, *words: str) -> str:
-        done = subprocess.run(words, env=self.environment, capture_output=True, text=True)
+        done = subprocess.run(words, capture_output=True, text=True)
         return done.stdout.strip()
 
     def jobs(self) -> list[slurm.Queued]:
@@ -105,14 +97,14 @@ def bench(tmp_path: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
     (tmp_path / "quick.yaml").write_text(QUICK, encoding="utf-8")
-    return Bench(tmp_path, {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"})
+    return Bench(tmp_path, commands.TESTS_IMPORTABLE | {"COLUMNS": "200"})
 
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Record]:
     """The record of each study, run on this host without trouble."""
     folder = tmp_path_factory.mktemp("calm")
-    local = Bench(folder, {**os.environ, "PYTHONPATH": str(ROOT)})
+    local = Bench(folder, commands.TESTS_IMPORTABLE)
 
     def run(name: str, page: str) -> Record:
         (folder / f"{name}.yaml").write_text(page, encoding="utf-8")
