@@ -90,7 +90,7 @@ def run(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("stopped", 130)
     except BrokenPipeError:
-        from lightning_bench.bench.execute.processes import discard_output
+        from lightning_bench.common.processes import discard_output
 
         discard_output()  # of `bench list | head`
         return 0

@@ -2,7 +2,7 @@
 
 import rich.console
 
-from lightning_bench.bench.execute.processes import discard_output
+from lightning_bench.common.processes import discard_output
 
 
 class Console(rich.console.Console):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from lightning_bench.bench.execute import devices
 from lightning_bench.bench.execute.job import STOPPED, TAKEN, WORKER, Device, JobSpec, run_worker
 from lightning_bench.bench.execute.launcher import Ending, Job
-from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
+from lightning_bench.common.processes import how_it_ended, oom_kills
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

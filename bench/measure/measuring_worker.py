@@ -14,7 +14,6 @@ from typing import Literal
 
 import torch
 
-from lightning_bench.bench.execute.processes import die_with_parent, send_output
 from lightning_bench.bench.measure import energy, machine, model_counts
 from lightning_bench.bench.measure import step as step_module
 from lightning_bench.bench.measure.clock import Clock, Step, clock_of
@@ -23,6 +22,7 @@ from lightning_bench.bench.measure.protocol import Failed, Job, Ready, Taken
 from lightning_bench.bench.measure.warm_up import Pace, steps_a_block, warm_up
 from lightning_bench.bench.store.measurements import Block, Counts, Memory, WarmUp
 from lightning_bench.common import memory
+from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.models.registry import example_inputs as examples
 from lightning_bench.models.registry.registry import look_up
 

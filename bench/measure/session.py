@@ -10,7 +10,6 @@ from multiprocessing.process import BaseProcess
 from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
-from lightning_bench.bench.execute.processes import how_it_ended, oom_kills
 from lightning_bench.bench.measure import machine
 from lightning_bench.bench.measure.protocol import WORKER, Failed, Job, Ready, Taken, run_worker
 from lightning_bench.bench.measure.warm_up import Pace, largest_batch, turns
@@ -26,6 +25,7 @@ from lightning_bench.bench.store.measurements import (
 )
 from lightning_bench.bench.store.record import Provenance
 from lightning_bench.bench.store.store import Store
+from lightning_bench.common.processes import how_it_ended, oom_kills
 
 _POLL_S = 0.1
 _PATIENCE_S = 2.0

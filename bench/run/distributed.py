@@ -22,9 +22,9 @@ import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment  # type: ignore[attr-defined]
 
 from lightning_bench.bench.execute.job import STOPPED
-from lightning_bench.bench.execute.processes import how_it_ended
 from lightning_bench.bench.store.record import Failure
 from lightning_bench.common.files import write_atomically
+from lightning_bench.common.processes import how_it_ended
 
 #: A rank that waits longer than this for the others gives up.
 _TIMEOUT = timedelta(minutes=10)

@@ -19,7 +19,6 @@ from pathlib import Path
 import torch
 
 from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, Device, JobSpec
-from lightning_bench.bench.execute.processes import die_with_parent, send_output
 from lightning_bench.bench.run import initial_weights as starts
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Interrupt, Stopped
@@ -39,6 +38,7 @@ from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import Epoch, Example, Examples, Failure
 from lightning_bench.bench.store.store import Store, Taken
+from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.data.errors import DataError
 from lightning_bench.models.registry import registry
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from lightning_bench.bench.search import optuna_types, samplers
+from lightning_bench.bench.search import samplers
 from lightning_bench.bench.search.optuna_storage import patiently
+from lightning_bench.bench.store import optuna_types
 from lightning_bench.bench.store.trial import Trial
 from lightning_bench.bench.study.search_cell import Cell
 from lightning_bench.bench.study.search_space import Values

@@ -46,7 +46,7 @@ def _tpe(search: Search, space: Space, seed: int) -> "BaseSampler":
     """TPE, told what all trials have: to find that out it would read every trial, for every one."""
     from optuna.samplers import TPESampler
 
-    from lightning_bench.bench.search import optuna_types
+    from lightning_bench.bench.store import optuna_types
 
     shared = {
         name: optuna_types.distribution(parameter)

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Self
 
-from lightning_bench.bench.execute.processes import how_it_ended
+from lightning_bench.common.processes import how_it_ended
 from lightning_bench.reports.figures import curve_arrays, fork_pool
 from lightning_bench.reports.figures.figure_data import Sketch
 from lightning_bench.reports.report import Figure, Run

@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-from lightning_bench.bench.execute.processes import die_with_parent
 from lightning_bench.common.machine import usable_cores
+from lightning_bench.common.processes import die_with_parent
 
 Thing = TypeVar("Thing")
 Result = TypeVar("Result")

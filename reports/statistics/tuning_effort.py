@@ -84,7 +84,7 @@ def importances(ledger: Ledger) -> Mapping[str, float]:
 
     import optuna
 
-    from lightning_bench.bench.search.optuna_types import frozen
+    from lightning_bench.bench.store.optuna_types import frozen
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings(action="ignore"):

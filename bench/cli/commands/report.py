@@ -47,8 +47,8 @@ def report_command(
     from lightning_bench.bench.cli import build_report
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.errors import UserError
-    from lightning_bench.bench.execute.processes import leave
     from lightning_bench.common.messages import nearest
+    from lightning_bench.common.processes import leave
     from lightning_bench.reports.figures import drawing_process
     from lightning_bench.reports.render import terminal
     from lightning_bench.reports.render.write import Format, kinds_of_figures

@@ -1,4 +1,4 @@
-"""What any process of ours, of a run or of a measurement, does with itself and its parent."""
+"""Processes of ours: ending with the parent, redirected output, exit codes in words."""
 
 import os
 import signal
