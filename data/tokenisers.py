@@ -13,8 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import tokenizers
-from tokenizers import Tokenizer
-from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import BertProcessing
+from tokenizers.trainers import WordPieceTrainer
 
 from lightning_bench.data import cache, progress
 from lightning_bench.data.errors import DataError
@@ -79,7 +83,18 @@ def of_tokens(tokens: Iterable[str], *, lowercase: bool = True) -> Tokenizer:
     missing = [token for token in SPECIAL if token not in numbered]
     if missing:
         raise DataError(f"the vocabulary has no {', '.join(missing)}")
-    return BertWordPieceTokenizer(vocab=numbered, lowercase=lowercase)._tokenizer
+    tokenizer = _bert(WordPiece(numbered, unk_token=UNKNOWN), lowercase=lowercase)
+    tokenizer.add_special_tokens([UNKNOWN, SEP, CLS, PAD, MASK])
+    tokenizer.post_processor = BertProcessing((SEP, numbered[SEP]), (CLS, numbered[CLS]))
+    return tokenizer
+
+
+def _bert(model: WordPiece, *, lowercase: bool) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer
 
 
 def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
@@ -107,20 +122,21 @@ def _trained(texts: Callable[[], Iterable[str]], size: int) -> list[str]:
     run to run, and breaks ties by number; so they are given to it, in the order of the alphabet.
     """
     progress.say(f"training a vocabulary of {size:,}")
-    trained = BertWordPieceTokenizer(lowercase=True)
+    tokenizer = _bert(WordPiece(unk_token=UNKNOWN), lowercase=True)
     letters: Counter[str] = Counter()
     for text in texts():
-        letters.update(trained.normalize(text))
+        letters.update(tokenizer.normalizer.normalize_str(text))
     frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))[:_ALPHABET]
     pieces = [f"##{letter}" for letter in sorted(frequent) if not letter.isspace()]
-    trained.train_from_iterator(
-        iter(texts()),
+    trainer = WordPieceTrainer(
         vocab_size=size,
+        min_frequency=2,
         limit_alphabet=_ALPHABET,
         special_tokens=[*SPECIAL, *pieces],
         show_progress=False,
     )
-    numbered = trained.get_vocab()
+    tokenizer.train_from_iterator(iter(texts()), trainer=trainer)
+    numbered = tokenizer.get_vocab()
     return sorted(numbered, key=lambda token: numbered[token])
 
 

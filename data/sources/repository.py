@@ -42,25 +42,19 @@ def files(
 def locate(
     repository: str, patterns: Sequence[str], *, revision: str | None = None, kind: Kind = "dataset"
 ) -> Path | None:
-    """Return the directory on this machine that holds all that is asked for, or None.
-
-    A mirror may lack the owner, as `../models/all-MiniLM-L6-v2` does.
-    """
-    mirror = locations.data_mirror() if kind == "dataset" else locations.models_mirror()
-    if mirror is not None:
-        for folder in (mirror / repository, mirror / repository.rpartition("/")[2]):
-            if _complete(folder, patterns):
-                return folder
-    cached = _cached(repository, revision, kind)
-    return cached if cached is not None and _complete(cached, patterns) else None
+    """Return the directory on this machine that holds all that is asked for, or None."""
+    mirrored = _mirrored(repository, patterns, kind)
+    return mirrored or _cached(repository, patterns, revision, kind)
 
 
 def commit(
     repository: str, patterns: Sequence[str], *, revision: str | None = None, kind: Kind = "dataset"
 ) -> str:
     """The commit that the files on this machine are of; empty where a mirror doesn't tell."""
-    folder = locate(repository, patterns, revision=revision, kind=kind)
-    return folder.name if folder is not None and folder.parent.name == "snapshots" else ""
+    if _mirrored(repository, patterns, kind) is not None:
+        return ""
+    folder = _cached(repository, patterns, revision, kind)
+    return folder.name if folder is not None else ""
 
 
 def demand(
@@ -68,22 +62,39 @@ def demand(
 ) -> None:
     """Raise DataError, within seconds, if this is neither on this machine nor can be fetched.
 
-    Fetches nothing and imports nothing heavy: for asking before a study starts.
+    Fetches nothing: for asking before a study starts.
     """
     if locate(repository, patterns, revision=revision, kind=kind) is None:
         _knock(repository, patterns, kind)
 
 
-def _cached(repository: str, revision: str | None, kind: Kind) -> Path | None:
-    """The snapshot in the Hugging Face cache, whose layout `huggingface_hub` documents."""
-    home = os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface"
-    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
-    folder = hub / f"{kind}s--{repository.replace('/', '--')}"
-    reference = folder / "refs" / "main"
-    revision = revision or _pinned(repository, kind)
-    if revision is None and reference.is_file():
-        revision = reference.read_text(encoding="ascii").strip()
-    return folder / "snapshots" / revision if revision else None
+def _cached(
+    repository: str, patterns: Sequence[str], revision: str | None, kind: Kind
+) -> Path | None:
+    """The snapshot in the Hugging Face cache, a folder named by its commit."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        folder = snapshot_download(
+            repository,
+            repo_type=kind,
+            revision=revision or _pinned(repository, kind),
+            allow_patterns=list(patterns),
+            local_files_only=True,
+        )
+    except (LocalEntryNotFoundError, ValueError):  # not fetched, or no name of a repository
+        return None
+    return Path(folder) if _complete(Path(folder), patterns) else None
+
+
+def _mirrored(repository: str, patterns: Sequence[str], kind: Kind) -> Path | None:
+    """The repository's folder in the mirror, which may lack the owner: `all-MiniLM-L6-v2`."""
+    mirror = locations.data_mirror() if kind == "dataset" else locations.models_mirror()
+    if mirror is None:
+        return None
+    folders = (mirror / repository, mirror / repository.rpartition("/")[2])
+    return next((folder for folder in folders if _complete(folder, patterns)), None)
 
 
 def _complete(folder: Path, patterns: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lightning_bench.data.compat import standard_gamma
 from lightning_bench.data.transforms import randaugment
 
 
@@ -162,8 +163,8 @@ def _cut_boxes(share: Tensor, size: tuple[int, int], middle: Tensor) -> Tensor:
 
 
 def _beta(alpha: float, count: int, generator: torch.Generator) -> Tensor:
-    """Beta(alpha, alpha), as the share of two gammas; torch.distributions takes no generator."""
-    gammas = torch._standard_gamma(torch.full((2, count), alpha), generator=generator)
+    """Beta(alpha, alpha), as the share of two gammas."""
+    gammas = standard_gamma(torch.full((2, count), alpha), generator)
     return gammas[0] / gammas.sum(0).clamp_min(torch.finfo(torch.float32).tiny)
 
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bench.data import tokenisers
 from lightning_bench.data.catalogue import entries, find
 from lightning_bench.data.modules.corpus import Corpus
 from lightning_bench.data.modules.text_data import TextData
-from lightning_bench.data.sources import entailment, polarity, readers
+from lightning_bench.data.sources import entailment
 from lightning_bench.data.sources.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
 from lightning_bench.data.transforms.masking import IGNORED
 
@@ -117,51 +116,6 @@ def test_sst2_has_few_pads(mirror, weights) -> None:
     seen = sum(mask.sum().item() for mask in masks)
     assert 1 - seen / sum(mask.numel() for mask in masks) <= 0.10
     assert 1 - seen / (128 * sum(len(mask) for mask in masks)) > 0.75
-
-
-def test_word_piece_is_transformers_own(mirror, weights) -> None:
-    from transformers import AutoTokenizer
-
-    reference = AutoTokenizer.from_pretrained(str(weights / "all-MiniLM-L6-v2"))
-    ours = tokenisers.load("bert-uncased")
-    for text in ("Unbelievably, it's naïve!", "日本 12,000 re-entered"):
-        assert ours.encode(text).ids == reference(text)["input_ids"]
-
-
-def test_a_trained_vocabulary_is_the_same_every_time() -> None:
-    texts = [f"{a} and {b}" for a in polarity.words() for b in entailment.words()]
-    first, again = (tokenisers.train(lambda: texts, 400).get_vocab() for _ in range(2))
-    assert first == again
-    assert len(first) <= 400
-
-
-def test_a_vocabulary_is_kept_by_the_content_of_its_texts(monkeypatch) -> None:
-    texts = [f"{a} or {b}" for a in polarity.words() for b in entailment.words()]
-    first = tokenisers.train(lambda: texts, 350).get_vocab()
-    monkeypatch.setattr(tokenisers, "_trained", None)  # it would not be called
-    assert tokenisers.train(lambda: list(texts), 350).get_vocab() == first
-    with pytest.raises(TypeError):
-        tokenisers.train(lambda: [*texts, "more"], 350)
-
-
-@pytest.mark.slow
-def test_a_vocabulary_of_30_000_is_trained_on_real_texts(mirror) -> None:
-    """AG News and GLUE have enough words for all of it; common words are not cut."""
-    texts = [
-        text
-        for name in ("ag-news", "sst2", "mnli", "qnli", "mrpc", "cola")
-        for column in find(name).columns
-        for piece in readers.of(find(name), ("train",))["train"].column(column)
-        for text in piece
-    ]
-    tokenizer = tokenisers.train(lambda: texts, 30_000)
-    assert tokenizer.get_vocab_size() == 30_000
-    sentence = "the president said that the market was strong"
-    assert " ".join(tokenizer.encode(sentence).tokens[1:-1]) == sentence
-    sampled = [tokenizer.encode(text) for text in texts[::500]]
-    tokens = [token for found in sampled for token in found.tokens]
-    assert tokens.count("[UNK]") / len(tokens) < 1e-3
-    assert sum(token.startswith("##") for token in tokens) / len(tokens) < 0.1
 
 
 def _worlds(count: int):

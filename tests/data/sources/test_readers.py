@@ -2,11 +2,9 @@
 
 import io
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +17,7 @@ from lightning_bench.data import cache
 from lightning_bench.data.catalogue import entries, find
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules.image_data import ImageData
-from lightning_bench.data.modules.text_data import TextData
 from lightning_bench.data.prepare import prepare
-from lightning_bench.data.sources import repository
 
 
 def encoded(colour: int, size: int = 32) -> bytes:
@@ -87,35 +83,6 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DataError, match=r"train-00000-of-00001.parquet is damaged .*fetch it"):
         open_it(tmp_path, monkeypatch)
-
-
-def test_what_is_missing_offline_is_said_within_five_seconds(no_mirror, monkeypatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    monkeypatch.setenv("HF_ENDPOINT", "http://192.0.2.1")  # an address that nobody has
-    with pytest.raises(DataError, match="bench prepare"):
-        repository.demand("uoft-cs/cifar10", ["plain_text/*"])
-    for module, name in ((ImageData, "cifar10"), (TextData, "sst2")):
-        started = time.monotonic()
-        with pytest.raises(DataError) as caught:
-            module(name, batch_size=2, seed=0).setup()
-        assert time.monotonic() - started < 5
-        for part in (find(name).repository, "bench prepare", "BENCH_DATA"):
-            assert part in str(caught.value)
-        assert "\n" not in str(caught.value)
-
-
-def test_the_hugging_face_cache_is_read(tmp_path, no_mirror, monkeypatch) -> None:
-    a_cifar10(tmp_path / "mirror")
-    revision = entries()["cifar10"].revision
-    snapshot = tmp_path / "hub/datasets--uoft-cs--cifar10/snapshots" / revision
-    snapshot.parent.mkdir(parents=True)
-    shutil.move(tmp_path / "mirror/uoft-cs/cifar10", snapshot)
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    found = repository.files("uoft-cs/cifar10", ["plain_text/test-*"], revision=revision)
-    assert [path.name for path in found] == ["test-00000-of-00001.parquet"]
-    data = ImageData("cifar10", batch_size=2, seed=0, sample=True)
-    data.setup()
-    assert data.sizes["test"] == 4
 
 
 @pytest.mark.parametrize("shape", ["classes", "splits", "shards"])
