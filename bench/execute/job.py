@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from lightning_bench.bench.spec import Recipe, RunSpec
+from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.record import Provenance
 
@@ -91,20 +91,3 @@ def run_worker(job_spec: JobSpec, on_epoch: Callable[[], None] = lambda: None) -
     `on_epoch` is called whenever the run has written an epoch to its learning curve.
     """
     import_module(WORKER).main(job_spec, on_epoch=on_epoch)
-
-
-def unfit(recipe: Recipe, *, device: str, devices: int, strategy: Strategy) -> str | None:
-    """Why a recipe can't be trained so, in one line; None where it can."""
-    parts = devices * recipe.accumulate
-    if recipe.batch_size < parts:
-        shared = f"{devices} devices" if devices > 1 else "one device"
-        return (
-            f"a batch of {recipe.batch_size} is too small for {shared} in "
-            f"{recipe.accumulate} part{'s' if recipe.accumulate > 1 else ''} each: "
-            f"batch_size must be {parts} at least"
-        )
-    if device == "cpu" and recipe.precision == "fp16":
-        return "precision fp16 needs a GPU; a CPU trains in fp32 or bf16"
-    if strategy == "fsdp" and recipe.precision == "fp16":
-        return "strategy fsdp is for fp32 and bf16, not fp16"
-    return None

@@ -9,7 +9,7 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 
-from lightning_bench.bench.execute.job import Strategy, unfit
+from lightning_bench.bench.execute.job import Strategy
 from lightning_bench.bench.run import initial_weights as starts
 from lightning_bench.bench.run.callbacks import Ending, Reporter, check_scored, prober
 from lightning_bench.bench.run.checkpoint import State
@@ -21,6 +21,7 @@ from lightning_bench.bench.run.loading import DataModule, load, load_model, make
 from lightning_bench.bench.run.trainer import make_trainer, quieten, seed_everything
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import DataFacts, Epoch, Start
+from lightning_bench.bench.study.compatibility import unfit_devices
 from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
 
@@ -71,7 +72,7 @@ def train(
     ranks, which have met, each call this and get the same.
     """
     control = control or Control()
-    if problem := unfit(spec.recipe, device=device, devices=rank.world, strategy=strategy):
+    if problem := unfit_devices(spec.recipe, device=device, devices=rank.world, strategy=strategy):
         raise ValueError(problem)
     quieten()
     seed_everything(spec.seed)

@@ -1,6 +1,6 @@
 """Search: the same tuning budget for every entry, and a ledger of what was spent.
 
-`space` says what may be tuned and `page` what a study's page may say of it; `trial` is what a trial
-leaves in the store, and `ledger` reads it, both without Optuna. `study` wraps one Optuna study
-(`storage`, `samplers`), and `tune` is the parent's loop over all of them.
+What may be tuned is in `bench.study` (`search_space`, `search_settings`, `search_cell`), and what a
+trial leaves is `bench.store.trial`; `ledger` reads it, without Optuna. `optuna_study` wraps one
+Optuna study (`optuna_storage`, `samplers`), and `tuner` is the parent's loop over all of them.
 """

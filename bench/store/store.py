@@ -14,7 +14,7 @@
     cancelled/<study>-<scale>   touched to have whoever runs the study stop
     environments/<digest>.json  hardware and packages, shared by records
     examples/<fingerprint>.json  a few examples of the data that runs were made with
-    measurements/<id>.json    a session of bench measure; with a checksum (bench.measure.shelf)
+    measurements/<id>.json    a session of bench measure; with a checksum (session_files)
     reports/<study>/          reports made from it
 
 Nothing is ever overwritten: a run that is tried again gets the next attempt's number, and the
@@ -110,8 +110,8 @@ class Store:
         return {key: self.read(key, number) for key, number in newest.items()}
 
     def newest(self, key: str) -> Attempt | None:
-        """Read the newest attempt at one run, without listing all runs."""
-        number = self.latest(key, 0)
+        """Read the newest attempt at one run; of attempts that somebody deleted a gap is left."""
+        number = max((number for each, number in self.attempts() if each == key), default=0)
         return self.read(key, number) if number else None
 
     def earlier(self, newest: Attempt) -> list[Attempt]:
@@ -125,7 +125,10 @@ class Store:
         return self.runs / f"{key}.{number}"
 
     def latest(self, key: str, number: int) -> int:
-        """The newest attempt at a run from `number` on, found without listing all runs."""
+        """The newest attempt at a run from a known one on, without listing all runs.
+
+        For those who follow a run and look often.
+        """
         while self.folder(key, number + 1).is_dir():
             number += 1
         return number

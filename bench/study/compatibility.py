@@ -1,4 +1,4 @@
-"""Which settings of a run can't mean anything together: told before anything is trained."""
+"""Compatibility of recipes, data sets, weights and devices, asked before anything is trained."""
 
 from lightning_bench.bench.spec import Recipe
 from lightning_bench.data.catalogue.dataset import MASKED, DataSet
@@ -50,4 +50,21 @@ def unfit_start(before: DataSet, after: DataSet, module: str) -> str:
                 "spatial matrices of Mixer and gMLP belong to one and can't be resized; "
                 f"set the same `{name}` for both"
             )
+    return ""
+
+
+def unfit_devices(recipe: Recipe, *, device: str, devices: int, strategy: str) -> str:
+    """Why a recipe can't be trained on such devices; empty where it can."""
+    parts = devices * recipe.accumulate
+    if recipe.batch_size < parts:
+        shared = f"{devices} devices" if devices > 1 else "one device"
+        return (
+            f"a batch of {recipe.batch_size} is too small for {shared} in "
+            f"{recipe.accumulate} part{'s' if recipe.accumulate > 1 else ''} each: "
+            f"batch_size must be {parts} at least"
+        )
+    if device == "cpu" and recipe.precision == "fp16":
+        return "precision fp16 needs a GPU; a CPU trains in fp32 or bf16"
+    if strategy == "fsdp" and recipe.precision == "fp16":
+        return "strategy fsdp is for fp32 and bf16, not fp16"
     return ""

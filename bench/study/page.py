@@ -16,20 +16,33 @@ Location = tuple[str | int, ...]
 Where = Callable[[Location], str]
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Safe YAML with the scalars of YAML 1.2: `1e-3` is a number, `no` and `on` are words."""
+class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
+    """Parses YAML without any schema; the scalars of YAML 1.2's core schema are added below."""
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":int", ":null"))]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
+    """Makes Python's values of nodes; of integers as YAML 1.2 reads them: 010 is 10."""
+
+    def integer(self, node: yaml.ScalarNode) -> int:
+        """`0o17` and `0x1F` are octal and hexadecimal, everything else is decimal."""
+        text = str(self.construct_scalar(node))
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:int", _Constructor.integer)
+#: The core schema's scalars, with the characters that they can begin with.
+_SCALARS = {
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    "float": (
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)$"),
-    list("-+.0123456789"),
-)
+for _tag, (_form, _first) in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_form})$"), _first)
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,8 @@ def load(path: Path) -> Page:
 def scalar(text: str) -> Any:
     """Read one value as a page would, for `--set key=value`."""
     try:
-        return yaml.load(text, Loader=_Loader)
+        node = yaml.compose(text, Loader=_Loader)
+        return _construct(node, (), {}, Path("--set")) if node else None
     except yaml.YAMLError:
         return text
 
@@ -91,4 +105,4 @@ def _construct(node: yaml.Node, at: Location, lines: dict[Location, int], path: 
         return result
     if isinstance(node, yaml.SequenceNode):
         return [_construct(item, (*at, i), lines, path) for i, item in enumerate(node.value)]
-    return yaml.constructor.SafeConstructor().construct_object(node)
+    return _Constructor().construct_object(node)

@@ -27,7 +27,7 @@ from lightning_bench.bench.cli.options import (
 )
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute.devices import demand, demand_compiler, gpus
-from lightning_bench.bench.execute.job import Device, Execution, Strategy, unfit
+from lightning_bench.bench.execute.job import Device, Execution, Strategy
 from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
@@ -180,6 +180,8 @@ def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage"
 
 def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
     """Say in one line, before anything starts, which recipe can't be trained so."""
+    from lightning_bench.bench.study.compatibility import unfit_devices
+
     device: str = execution.device
     if device == "auto":
         # What a cluster's nodes have is known there alone.
@@ -192,7 +194,7 @@ def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
     searched = ("batch_size", "accumulate", "precision")
     recipes += [(cell.entry, found) for cell in study.cells() for found in cell.extremes(*searched)]
     for label, recipe in recipes:
-        problem = unfit(
+        problem = unfit_devices(
             recipe,
             device=device,
             devices=execution.devices,

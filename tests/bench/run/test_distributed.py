@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from lightning_bench.bench.execute.job import STOPPED, unfit
+from lightning_bench.bench.execute.job import STOPPED
 from lightning_bench.bench.run import fsdp, training
 from lightning_bench.bench.run.distributed import Rank, Siblings
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
@@ -230,22 +230,3 @@ def test_a_request_ends_all_ranks_at_the_same_step(tmp_path: Path, devices: int)
     assert not (folder / "record.json").exists()
     assert list((folder / "checkpoints").iterdir())
     wait_until_left_alone(folder)
-
-
-@pytest.mark.parametrize(
-    ("recipe", "devices", "device", "says"),
-    [
-        ({"batch_size": 3}, 4, "cpu", "a batch of 3 is too small for 4 devices"),
-        ({"batch_size": 8, "accumulate": 3}, 4, "cpu", "batch_size must be 12 at least"),
-        ({"batch_size": 3, "accumulate": 4}, 1, "cpu", "one device in 4 parts"),
-        ({"precision": "fp16"}, 1, "cpu", "fp16 needs a GPU"),
-    ],
-)
-def test_what_can_t_be_shared_is_one_line(
-    recipe: dict[str, Any], devices: int, device: str, says: str
-) -> None:
-    problem = unfit(Recipe(**recipe), device=device, devices=devices, strategy="ddp")
-    assert problem is not None
-    assert says in problem
-    assert "\n" not in problem
-    assert unfit(Recipe(), device=device, devices=devices, strategy="ddp") is None

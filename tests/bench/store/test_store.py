@@ -4,6 +4,7 @@ import json
 import math
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -63,6 +64,17 @@ def test_the_newest_attempt_counts(store: Store) -> None:
     finish(store, 2)
     assert store.scan([SPEC.key])[SPEC.key].number == 2
     assert store.scan(["0" * 20]) == {}
+
+
+def test_a_deleted_attempt_hides_none_of_the_later_ones(store: Store) -> None:
+    for number in (1, 2, 3):
+        finish(store, number)
+    shutil.rmtree(store.folder(SPEC.key, 2))
+    newest = store.newest(SPEC.key)
+    assert newest == store.scan()[SPEC.key]
+    assert newest is not None
+    assert [attempt.number for attempt in store.earlier(newest)] == [1]
+    assert store.newest("0" * 20) is None
 
 
 def test_running_and_interrupted_are_told_by_the_lock(store: Store) -> None:

@@ -24,6 +24,32 @@ def test_values_are_what_they_look_like(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("010", 10),
+        ("-07", -7),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("1:30", "1:30"),
+        ("1_000", "1_000"),
+        ("0b11", "0b11"),
+        ("1_0.5", "1_0.5"),
+        ("+12", 12),
+        ("5.", 5.0),
+        (".inf", float("inf")),
+        ("True", True),
+        ("yes", "yes"),
+        ("NULL", None),
+        ("'010'", "010"),
+    ],
+)
+def test_scalars_are_those_of_the_core_schema(tmp_path: Path, text: str, value: object) -> None:
+    for found in (read(tmp_path, f"a: [{text}]\n").data["a"][0], pages.scalar(text)):
+        assert found == value
+        assert type(found) is type(value)
+
+
 def test_every_value_knows_its_line(tmp_path: Path) -> None:
     page = read(tmp_path, "a: 1\nb:\n  c: 2\n  d:\n    - 3\n    - 4\n")
     assert page.where(("b", "d", 1)).endswith("p.yaml:6")
