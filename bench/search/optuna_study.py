@@ -1,11 +1,12 @@
-"""Sampling: one Optuna study, asked and told by parents that may come and go."""
+"""One Optuna study as a sampler of trials, asked and told by parents that may come and go."""
 
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from lightning_bench.bench.search import samplers
+from lightning_bench.bench.search.compat import NumberedTrials
 from lightning_bench.bench.search.optuna_storage import patiently
 from lightning_bench.bench.store import optuna_types
 from lightning_bench.bench.store.trial import Trial
@@ -29,9 +30,8 @@ class Sampling:
     def __init__(self, cell: Cell, storage: "BaseStorage") -> None:
         self.cell, self.storage = cell, storage
         self._told: set[int] = set()
-        self._reported: dict[int, int] = {}
         self._study: optuna.Study = patiently(self._open)
-        self._id = storage.get_study_id_from_name(cell.name)
+        self._trials = NumberedTrials(self._study, storage)
 
     def ask(self, number: int, over: Iterable[Trial]) -> Values:
         """The values of a trial; the first has the recipe's own."""
@@ -73,7 +73,8 @@ class Sampling:
         self.tell(over)
         values: Values = {}
         with _quietly():
-            trial = self._trial(number, samplers.sampler(self.cell.search, self.cell.space, number))
+            sampler = samplers.sampler(self.cell.search, self.cell.space, number)
+            trial = self._trials.running(number, sampler)
             for name, parameter in self.cell.space.parameters.items():
                 if self.cell.space.active(name, values):
                     values[name] = samplers.suggest(trial, name, parameter)
@@ -84,7 +85,7 @@ class Sampling:
         import optuna
 
         known = {trial.number: trial for trial in over}
-        while (count := self.storage.get_n_trials(self._id)) <= number:
+        while (count := len(self._trials)) <= number:
             if count in known:
                 self._study.add_trial(optuna_types.frozen(known[count], self.cell.space.parameters))
             elif count == 0:
@@ -94,49 +95,30 @@ class Sampling:
                 waiting = optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING)
                 self._study.add_trial(waiting)
 
-    def _trial(self, number: int, sampler: Any) -> "optuna.Trial":
-        """The trial of a number, running; a sampler draws what it lacks."""
-        import optuna
-
-        identity = self.storage.get_trial_id_from_study_id_trial_number(self._id, number)
-        if self.storage.get_trial(identity).state is optuna.trial.TrialState.WAITING:
-            self.storage.set_trial_state_values(identity, optuna.trial.TrialState.RUNNING)
-        self._study.sampler = sampler
-        return optuna.Trial(self._study, identity)
-
     def _report(self, number: int, epoch: int, value: float) -> bool:
         import optuna
 
         with _quietly():
-            trial = self._trial(number, optuna.samplers.RandomSampler())
+            trial = self._trials.running(number, optuna.samplers.RandomSampler())
             trial.report(value, epoch)  # Optuna keeps the first value of an epoch
             return trial.should_prune()
 
     def _tell(self, trial: Trial) -> None:
-        if self.storage.get_n_trials(self._id) <= trial.number:
+        import optuna
+
+        if len(self._trials) <= trial.number:
             self._fill(trial.number, [trial])
-        identity = self.storage.get_trial_id_from_study_id_trial_number(self._id, trial.number)
-        if self.storage.get_trial(identity).state.is_finished():
+        if self._trials.state(trial.number).is_finished():
             return
-        import optuna
-
-        # Whoever else sees that it is over may tell it between this look and the next line.
-        with suppress(optuna.exceptions.UpdateFinishedTrialError):
-            self._tell_running(trial, identity)
-
-    def _tell_running(self, trial: Trial, identity: int) -> None:
-        """End a trial that Optuna takes for a running one, or for one that has not begun."""
-        import optuna
-
         state = optuna_types.state(trial)
-        if self.storage.get_trial(identity).state is optuna.trial.TrialState.WAITING:
-            self.storage.set_trial_state_values(identity, optuna.trial.TrialState.RUNNING)
-        self.storage.set_trial_user_attr(identity, "runs", trial.keys)
-        # No sampler of those offered has anything to do afterwards, but the grid's would raise.
-        self._study.sampler = optuna.samplers.RandomSampler()
         complete = state is optuna.trial.TrialState.COMPLETE
         values = optuna_types.values(trial) if complete else None
-        self._study.tell(trial.number, values, state=state, skip_if_finished=True)
+        # Whoever else sees that it is over may tell it between the look above and here.
+        with suppress(optuna.exceptions.UpdateFinishedTrialError):
+            # No sampler of those offered has anything to do afterwards, but the grid's would raise.
+            running = self._trials.running(trial.number, optuna.samplers.RandomSampler())
+            running.set_user_attr("runs", trial.keys)
+            self._study.tell(trial.number, values, state=state, skip_if_finished=True)
 
 
 def _quietly() -> "warnings.catch_warnings[None]":
