@@ -3,12 +3,11 @@
 Z = GELU(norm(X) U),   Y = s(Z) V + X,   s the spatial gating unit (`models.layers.gate`)
 """
 
-from typing import NoReturn, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.drop_path import drop_paths
 from lightning_bench.models.layers.gate import Gate, spatial_gate
 from lightning_bench.models.layers.initialise import initialise
@@ -75,13 +74,6 @@ class GMLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Classify images B×C×H×W."""
         return self.head(self.norm(self.blocks(self.patches(x))).mean(1))
-
-    def resize_images(self, image_size: int) -> NoReturn:
-        """Refuse: the model belongs to one number of patches."""
-        raise ModelError(
-            f"gmlp can't be resized to images of {image_size}: its spatial matrices depend on S, "
-            f"the number of patches, which is {self.patches.count}; resize the images instead"
-        )
 
 
 class Options(TypedDict, total=False):

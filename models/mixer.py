@@ -4,11 +4,10 @@ U = X + W₂ σ(W₁ norm(X))        along the tokens, the same for every channe
 Y = U + σ(norm(U) W₃) W₄        along the channels, the same for every token
 """
 
-from typing import NoReturn, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from torch import Tensor, nn
 
-from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.activation import Activation, activation
 from lightning_bench.models.layers.drop_path import drop_paths
 from lightning_bench.models.layers.feedforward import FeedForward
@@ -86,13 +85,6 @@ class Mixer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Classify images B×C×H×W."""
         return self.head(self.norm(self.blocks(self.patches(x))).mean(1))
-
-    def resize_images(self, image_size: int) -> NoReturn:
-        """Refuse: the model belongs to one number of patches."""
-        raise ModelError(
-            f"mixer can't be resized to images of {image_size}: its spatial matrices depend on S, "
-            f"the number of patches, which is {self.patches.count}; resize the images instead"
-        )
 
 
 class Options(TypedDict, total=False):

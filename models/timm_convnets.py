@@ -69,8 +69,13 @@ def nfnet_f4plus(
     from timm.models.nfnet import NormFreeNet, model_cfgs
 
     # F4 with wider stages, and a last convolution of twice the last width, as everywhere in F.
-    widths = {"channels": (384, 768, 2048, 2048), "num_features": 4096}
-    return NormFreeNet(model_cfgs["dm_nfnet_f4"], num_classes=classes, in_chans=channels, **widths)
+    return NormFreeNet(
+        model_cfgs["dm_nfnet_f4"],
+        num_classes=classes,
+        in_chans=channels,
+        channels=(384, 768, 2048, 2048),
+        num_features=4096,
+    )
 
 
 @variant("HaloNet-H4", family="halonet")

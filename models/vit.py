@@ -106,11 +106,6 @@ class VisionTransformer(nn.Module):
         z = self.dropout(self.positions(self.token(self.patches(x))))
         return self.head(self.pool(self.norm(self.blocks(z))))
 
-    def resize_images(self, image_size: int) -> None:
-        """Take images of another size from now on; the positions are interpolated."""
-        self.patches.resize_images(image_size)
-        self.positions.resize(self.patches.count + self.extra)
-
 
 class Options(TypedDict, total=False):
     """What the named sizes leave open."""
@@ -198,11 +193,20 @@ def deit_b16(
     )
 
 
-TI = {"width": 192, "depth": 12, "heads": 3, "hidden": 768}
-S = {"width": 384, "depth": 12, "heads": 6, "hidden": 1536}
-B = {"width": 768, "depth": 12, "heads": 12, "hidden": 3072}
-L = {"width": 1024, "depth": 24, "heads": 16, "hidden": 4096}
-H = {"width": 1280, "depth": 32, "heads": 16, "hidden": 5120}
+class Size(TypedDict):
+    """Of an encoder: the channels, the layers, the heads, and the hidden channels of each MLP."""
+
+    width: int
+    depth: int
+    heads: int
+    hidden: int
+
+
+TI: Size = {"width": 192, "depth": 12, "heads": 3, "hidden": 768}
+S: Size = {"width": 384, "depth": 12, "heads": 6, "hidden": 1536}
+B: Size = {"width": 768, "depth": 12, "heads": 12, "hidden": 3072}
+L: Size = {"width": 1024, "depth": 24, "heads": 16, "hidden": 4096}
+H: Size = {"width": 1280, "depth": 32, "heads": 16, "hidden": 5120}
 
 
 @variant("ViT-Ti/32", of=vit)

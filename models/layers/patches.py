@@ -10,22 +10,11 @@ class Patches(nn.Module):
 
     def __init__(self, channels: int, image_size: int, patch: int, width: int) -> None:
         super().__init__()
-        self.patch = patch
-        self.channels = channels
-        self.resize_images(image_size)
+        if image_size % patch:
+            raise ModelError(f"patches of {patch} don't divide images of {image_size}")
+        self.shape = (channels, image_size, image_size)
+        self.count = (image_size // patch) ** 2  # S, the length of the sequence
         self.project = nn.Conv2d(channels, width, patch, stride=patch)
-
-    def resize_images(self, image_size: int) -> None:
-        """Take images of another size from now on."""
-        if image_size % self.patch:
-            raise ModelError(f"patches of {self.patch} don't divide images of {image_size}")
-        self.shape = (self.channels, image_size, image_size)
-        self.grid = image_size // self.patch
-
-    @property
-    def count(self) -> int:
-        """The length S of the sequence."""
-        return self.grid**2
 
     def forward(self, x: Tensor) -> Tensor:
         """Project images B×C×H×W to sequences B×S×width."""

@@ -1,6 +1,6 @@
 """Position embeddings: learned, sinusoidal, or none."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 class LearnedPositions(nn.Module):
-    """Add a learned vector a position; weights of another image size are resized when loaded.
+    """Add a learned vector a position; weights of another image size are resized.
 
     `extra` leading positions (the class token's) are not part of the square grid of patches.
     """
@@ -39,19 +39,15 @@ class LearnedPositions(nn.Module):
         """Return B×n×C plus positions."""
         return x + self.weight[: x.shape[1]]
 
-    def resize(self, length: int) -> None:
-        """Interpolate to another number of positions."""
-        self.weight = nn.Parameter(resized(self.weight.detach(), length, self.extra))
-
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        key = f"{prefix}weight"
-        if key in state and state[key].shape[0] != self.weight.shape[0]:
-            state[key] = resized(state[key], self.weight.shape[0], self.extra)
-        super()._load_from_state_dict(state, prefix, *rest)
+    def fit_loaded(self, weight: Tensor) -> Tensor:
+        """Resize weights that were trained at another image size."""
+        return resized(weight, self.weight.shape[0], self.extra)
 
 
 class SinusoidalPositions(nn.Module):
     """Add the sinusoids of each position; nothing is learned."""
+
+    table: Tensor
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
@@ -61,23 +57,12 @@ class SinusoidalPositions(nn.Module):
         """Return B×n×C plus positions."""
         return x + self.table[: x.shape[1]]
 
-    def resize(self, length: int) -> None:
-        """Tabulate another number of positions."""
-        self.table = sinusoids(length, self.table.shape[1]).to(self.table)
-
-
-class NoPositions(nn.Identity):
-    """Leave the sequence without positions: a set."""
-
-    def resize(self, length: int) -> None:
-        """Nothing depends on the length."""
-
 
 def positions(name: Positions, length: int, width: int, extra: int = 0) -> nn.Module:
-    """Make the position embedding of this name."""
+    """Make the position embedding of this name; without one the sequence is a set."""
     if name == "learned":
         return LearnedPositions(length, width, extra)
-    return SinusoidalPositions(length, width) if name == "sinusoidal" else NoPositions()
+    return SinusoidalPositions(length, width) if name == "sinusoidal" else nn.Identity()
 
 
 def resized(weight: Tensor, length: int, extra: int) -> Tensor:

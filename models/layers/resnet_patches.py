@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.patches import check_shape
 
+PATCH = 16  # pixels a side that the stages make one of
+
 
 class ResNetPatches(nn.Module):
     """A ResNet-50 with its last stage moved into the third, as Dosovitskiy et al., 2021, use.
@@ -15,18 +17,18 @@ class ResNetPatches(nn.Module):
     sixteenth of the image's size.
     """
 
-    patch = 16
-
     def __init__(self, channels: int, image_size: int, width: int) -> None:
         super().__init__()
         # Here, since timm takes three seconds to import and only the hybrid needs it.
         from timm.layers import StdConv2dSame
         from timm.models.resnetv2 import ResNetV2
 
-        self.channels = channels
-        self.resize_images(image_size)
+        if image_size % PATCH:
+            raise ModelError(f"the ResNet stem divides images by 16; {image_size} doesn't divide")
+        self.shape = (channels, image_size, image_size)
+        self.count = (image_size // PATCH) ** 2  # S, the length of the sequence
         self.backbone = ResNetV2(
-            layers=(3, 4, 9),
+            layers=[3, 4, 9],
             in_chans=channels,
             num_classes=0,
             global_pool="",
@@ -35,18 +37,6 @@ class ResNetPatches(nn.Module):
             conv_layer=partial(StdConv2dSame, eps=1e-8),
         )
         self.project = nn.Conv2d(self.backbone.num_features, width, 1)
-
-    @property
-    def count(self) -> int:
-        """The length S of the sequence."""
-        return self.grid**2
-
-    def resize_images(self, image_size: int) -> None:
-        """Take images of another size from now on."""
-        if image_size % self.patch:
-            raise ModelError(f"the ResNet stem divides images by 16; {image_size} doesn't divide")
-        self.shape = (self.channels, image_size, image_size)
-        self.grid = image_size // self.patch
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images B×C×H×W to sequences B×S×width."""

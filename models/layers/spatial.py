@@ -4,7 +4,7 @@ The matrix W is S×S or D×S, so that it belongs to one length S. A shorter sequ
 left corner; a longer one is an error. The product is from the left, which needs no transposes.
 """
 
-from typing import Any, Literal
+from typing import Literal, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -33,9 +33,9 @@ class SpatialLinear(nn.Module):
         """Map B×S×C to B×rows×C."""
         return along_sequence(self.weight, self.bias, x)
 
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        check_length(state.get(f"{prefix}weight"), self.weight)
-        super()._load_from_state_dict(state, prefix, *rest)
+    def fit_loaded(self, weight: Tensor) -> NoReturn:
+        """Refuse weights of another length."""
+        refuse_length(weight, self.weight)
 
 
 class SquareLinear(SpatialLinear):
@@ -75,9 +75,9 @@ class ToeplitzLinear(nn.Module):
         n = fitting_length(x, self.length)
         return along_sequence(self.matrix()[:n, :n], self.bias[:n], x)
 
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        check_length(state.get(f"{prefix}diagonals"), self.diagonals)
-        super()._load_from_state_dict(state, prefix, *rest)
+    def fit_loaded(self, weight: Tensor) -> NoReturn:
+        """Refuse weights of another length."""
+        refuse_length(weight, self.diagonals)
 
 
 def fitting_length(x: Tensor, length: int) -> int:
@@ -91,12 +91,11 @@ def fitting_length(x: Tensor, length: int) -> int:
     return n
 
 
-def check_length(loaded: Tensor | None, own: Tensor) -> None:
-    """Raise a ModelError where loaded weights belong to sequences of another length."""
-    if loaded is not None and loaded.shape != own.shape:
-        raise ModelError(
-            f"these weights are for sequences of another length ({tuple(loaded.shape)} instead of "
-            f"{tuple(own.shape)}): the spatial matrices of Mixer and gMLP depend on S, the number "
-            "of patches or tokens, and can't be resized; use the image size and patch, or the "
-            "length, that the weights were trained with"
-        )
+def refuse_length(loaded: Tensor, own: Tensor) -> NoReturn:
+    """Raise a ModelError: the loaded weights belong to sequences of another length."""
+    raise ModelError(
+        f"these weights are for sequences of another length ({tuple(loaded.shape)} instead of "
+        f"{tuple(own.shape)}): the spatial matrices of Mixer and gMLP depend on S, the number "
+        "of patches or tokens, and can't be resized; use the image size and patch, or the "
+        "length, that the weights were trained with"
+    )

@@ -72,7 +72,7 @@ def _distances(length: int, grid: bool) -> tuple[Tensor, int]:
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:
-    found = []
+    found: list[Tensor] = []
     for module in model.modules():
         if isinstance(module, SquareLinear):
             found.append(module.weight)

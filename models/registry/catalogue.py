@@ -188,7 +188,9 @@ def _stamp(module: str) -> str:
     """Tell the state of a module's top-level package on disk, without importing it."""
     top = module.partition(".")[0]
     found = importlib.util.find_spec(top)
-    places = [*(found.submodule_search_locations or [found.origin])] if found else [f"{top}.py"]
+    places: Sequence[str | None] = [f"{top}.py"]
+    if found is not None:
+        places = found.submodule_search_locations or [found.origin]
     files = [
         path
         for place in map(Path, filter(None, places))

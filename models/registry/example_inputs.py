@@ -1,5 +1,7 @@
 """Made-up inputs of the right shape, for counting, checking and measuring a model."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -12,7 +14,8 @@ def example(found: Variant, batch: int, **arguments: Value) -> tuple[Tensor, ...
 
     Made on the current default device, so that the meta device costs nothing.
     """
-    value = {name: argument.default for name, argument in found.arguments.items()} | arguments
+    default = {name: argument.default for name, argument in found.arguments.items()}
+    value: dict[str, Any] = default | arguments
     if found.kind == "image":
         size = value["image_size"]
         return (torch.randn(batch, value["channels"], size, size),)

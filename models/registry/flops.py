@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from lightning_bench.models.compat import TorchDispatchMode
 from lightning_bench.models.errors import ModelError
 
 #: Names of operations that multiply matrices.
@@ -44,7 +44,7 @@ class _Counter(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        packet = func._overloadpacket
+        packet = func.overloadpacket
         formula = flop_registry.get(packet)
         if formula is not None:
             self.flops += formula(*args, **(kwargs or {}), out_val=out)

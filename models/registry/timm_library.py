@@ -6,6 +6,7 @@ from timm (`resnet-50`, `efficientnet-b7`, ...) are in `models.convnets`, BERT i
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from torch import nn
 
@@ -37,11 +38,27 @@ def names(prefix: str) -> list[str]:
         import timm
 
         return sorted(timm.list_models())
-    from transformers.models.auto import modeling_auto
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING, MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
-    classifiers = set(modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
-    fillers = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    classifiers = {config.model_type for config in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING}
+    fillers = {config.model_type for config in MODEL_FOR_MASKED_LM_MAPPING}
     return sorted((classifiers & fillers) - NO_ENCODERS)
+
+
+def _is_encoder(name: str) -> bool:
+    """Whether transformers can both classify and fill in words with this type of model."""
+    from transformers import (
+        CONFIG_MAPPING,
+        MODEL_FOR_MASKED_LM_MAPPING,
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+    )
+
+    # One by one: to list all of them takes seconds.
+    if name in NO_ENCODERS or name not in CONFIG_MAPPING:
+        return False
+    config = CONFIG_MAPPING[name]
+    classifies = config in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    return classifies and config in MODEL_FOR_MASKED_LM_MAPPING
 
 
 def look_up(name: str) -> Variant:
@@ -52,15 +69,16 @@ def look_up(name: str) -> Variant:
 
 
 def timm_model(
-    name: str, channels: int, image_size: int, classes: int, **settings: bool | float
+    name: str, channels: int, image_size: int, classes: int, **settings: Any
 ) -> nn.Module:
     """Make a model of timm; those that are bound to an image size are made for this one."""
     import timm
 
     try:
-        bound = timm.get_pretrained_cfg(name).fixed_input_size
-        size = {"img_size": image_size} if bound else {}
-        return timm.create_model(name, in_chans=channels, num_classes=classes, **size, **settings)
+        stated = timm.get_pretrained_cfg(name)
+        if stated is not None and stated.fixed_input_size:
+            settings["img_size"] = image_size
+        return timm.create_model(name, in_chans=channels, num_classes=classes, **settings)
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(f"timm can't make {name}: {error}") from error
 
@@ -80,7 +98,7 @@ def _timm(name: str) -> Callable[..., nn.Module]:
         drop_path: float = 0.0,
     ) -> nn.Module:
         """Model of timm; `pretrained` loads its weights from the hub."""
-        settings: dict[str, bool | float] = {"pretrained": pretrained}
+        settings: dict[str, Any] = {"pretrained": pretrained}
         if dropout:
             settings["drop_rate"] = dropout
         if drop_path:
@@ -92,7 +110,7 @@ def _timm(name: str) -> Callable[..., nn.Module]:
 
 def _hugging_face(name: str) -> Callable[..., nn.Module]:
     address = name if "/" in name else None
-    if address is None and name not in names("hf"):
+    if address is None and not _is_encoder(name):
         raise UnknownModel(
             f"transformers has no encoder {name!r}{nearest(name, names('hf'), most=1)}; "
             f"a model of the hub is named with its owner, hf/OWNER/{name}"

@@ -47,15 +47,6 @@ class HuggingFaceText(nn.Module):
             given["token_type_ids"] = segments
         return self.read(self.model(input_ids=tokens, **given))
 
-    def reset_head(self, classes: int) -> None:
-        """Replace the head by a fresh one that classifies; the encoder keeps its weights."""
-        like = next(self.model.parameters())
-        fresh = HuggingFaceText(self.model.config, classes).model.to(like.device, like.dtype)
-        # Not strict: BERT's pooler belongs to the classifier, the masked-LM model has none.
-        fresh.base_model.load_state_dict(self.model.base_model.state_dict(), strict=False)
-        self.model = fresh
-        self.read = attrgetter("logits")
-
     def add_pair_head(self) -> None:
         """Put beside the masked-LM head one that tells whether the second part follows."""
         from transformers import AutoModelForPreTraining

@@ -9,6 +9,10 @@ class Predictions(Metric):
     """Each scored example's index, target, prediction and perhaps loss, sorted by index."""
 
     full_state_update = False
+    index: list[Tensor]
+    target: list[Tensor]
+    predicted: list[Tensor]
+    loss: list[Tensor]
 
     def __init__(self) -> None:
         super().__init__()

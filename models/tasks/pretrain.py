@@ -64,6 +64,8 @@ class SumOfMeans(Metric):
     """The mean of the tokens' losses plus the mean of the pairs'."""
 
     full_state_update = False
+    total: Tensor
+    count: Tensor
 
     def __init__(self) -> None:
         super().__init__()

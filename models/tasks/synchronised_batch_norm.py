@@ -5,7 +5,8 @@ import torch.distributed as dist
 from timm.layers import convert_sync_batchnorm
 from torch import Tensor, nn
 from torch.distributed.nn.functional import all_reduce
-from torch.nn.modules.batchnorm import _BatchNorm
+
+BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 
 
 class SynchronisedBatchNorm(nn.Module):
@@ -15,7 +16,12 @@ class SynchronisedBatchNorm(nn.Module):
     have batches of different sizes.
     """
 
-    def __init__(self, norm: _BatchNorm) -> None:
+    weight: Tensor | None
+    running_mean: Tensor | None
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, norm: BatchNorm) -> None:
         super().__init__()
         self.weight, self.bias = norm.weight, norm.bias
         for name in ("running_mean", "running_var", "num_batches_tracked"):
@@ -61,7 +67,7 @@ def synchronised(model: nn.Module, device: str) -> nn.Module:
     """The model with every batch norm over all ranks; torch's own on a GPU."""
     if device == "cuda":
         return convert_sync_batchnorm(model)
-    if isinstance(model, _BatchNorm):
+    if isinstance(model, BatchNorm):
         return SynchronisedBatchNorm(model)
     for name, child in model.named_children():
         setattr(model, name, synchronised(child, device))

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn, optim
-from torchmetrics import MeanMetric
+from torchmetrics import MeanMetric, Metric
 
 from lightning_bench.models.tasks.collected_predictions import Predictions
 from lightning_bench.models.tasks.freezing import freeze_body, train_head
@@ -47,7 +47,7 @@ class Task(Learner, ABC):
         self.average: Average | None = None
         self.progress = Progress()
         self.train_loss = _mean()
-        self.val_loss = _mean()
+        self.val_loss: Metric = _mean()
         self.val_predictions = Predictions()
         self.val_index = torch.empty(0)  # the examples of the last validation
         self.test_losses = nn.ModuleList(_mean() for _ in self.tests)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from lightning_bench.models.tasks.fsdp_tensors import part, sharded
 
@@ -29,8 +30,7 @@ class Average(nn.Module):
     def update(self, model: nn.Module) -> None:
         """Take in the weights after a step."""
         own, theirs = list(self.buffers()), _averaged(model)
-        with torch.no_grad():
-            torch._foreach_lerp_(own, [theirs[name] for name in self.names], 1 - self.decay)
+        get_ema_multi_avg_fn(self.decay)(own, [theirs[name] for name in self.names], None)
 
     def apply_to(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
         """The model's output with the averaged weights."""

@@ -1,23 +1,13 @@
-"""Load the weights of timm's Mixer, gMLP and ViT into ours; the outputs are the same.
+"""Convert checkpoints of timm's Mixer, gMLP and ViT into ours; the outputs are the same.
 
-    model = create("mixer-b16")
-    load_timm(model, "mixer_b16_224.goog_in21k_ft_in1k")      # from the hub
-    load_timm(model, "checkpoint.safetensors")                # from a file
-    load_timm(model, timm_model.state_dict())                 # from memory
-
-What is what, timm's name on the left (`RENAMED`): the layers are the same, in the same order, and
-so are the shapes, but for the class token and the positions, which have leading ones in timm. A
-head for another number of classes is left as it is.
+Timm's name on the left (`RENAMED`): the layers are the same, in the same order, and so are the
+shapes, but for the class token and the positions, which have leading ones in timm.
 """
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
-from torch import Tensor, nn
-
-from lightning_bench.common.messages import nearest
-from lightning_bench.models.errors import ModelError
+from torch import Tensor
 
 RENAMED = [
     # Mixer and gMLP
@@ -57,37 +47,3 @@ def convert(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
             value = value[0] if key == "token.weight" else value
         converted[key] = value
     return converted
-
-
-def load_timm(model: nn.Module, source: str | Path | Mapping[str, Tensor]) -> list[str]:
-    """Load timm's weights into one of our models; return the names that kept their own.
-
-    That is the head, where theirs is for another number of classes or missing. Positions of
-    another image size are resized; the spatial matrices of Mixer and gMLP can't be: an error.
-    """
-    state = convert(_read(source))
-    own = model.state_dict()
-    kept = [
-        name
-        for name in own
-        if name.startswith("head.") and (name not in state or state[name].shape != own[name].shape)
-    ]
-    state |= {name: own[name] for name in kept}
-    for one, other in ((state, own), (own, state)):
-        if extra := sorted(set(one) - set(other)):
-            raise ModelError(
-                f"these weights are not those of this architecture: {extra[0]!r} is only in one "
-                f"of the two{nearest(extra[0], other, most=1)}"
-            )
-    model.load_state_dict(state)
-    return kept
-
-
-def _read(source: str | Path | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    if isinstance(source, Mapping):
-        return source
-    import timm
-
-    if Path(source).is_file():
-        return timm.models.load_state_dict(str(source))
-    return timm.create_model(str(source), pretrained=True).state_dict()

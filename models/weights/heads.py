@@ -1,18 +1,10 @@
-"""The head of a model: which part it is, and a fresh one for another number of classes."""
+"""The head of a model: which modules it is, and the second head of BERT's pre-training."""
 
 from typing import Protocol, runtime_checkable
 
 from torch import nn
 
 from lightning_bench.models.errors import ModelError
-
-
-@runtime_checkable
-class HasResetHead(Protocol):
-    """A model that knows how to replace its head (the text models do)."""
-
-    def reset_head(self, classes: int) -> None:
-        """Replace the head."""
 
 
 @runtime_checkable
@@ -63,29 +55,3 @@ def _has(model: nn.Module, name: str) -> bool:
         return model.get_submodule(name) is not None
     except AttributeError:
         return False
-
-
-def reset_head(model: nn.Module, classes: int) -> None:
-    """Replace the model's head by a fresh one for `classes`, in place; all else is kept.
-
-    Takes our own models, those of timm, and any other that has a method `reset_head` or ends in
-    a linear layer named `head`.
-    """
-    if classes < 1:
-        raise ModelError(f"a head needs at least one class, not {classes}")
-    head = getattr(model, "head", None)
-    if isinstance(model, HasResetHead):
-        model.reset_head(classes)
-    elif callable(reset := getattr(model, "reset_classifier", None)):  # timm
-        reset(classes)
-    elif isinstance(head, nn.Linear):
-        like = {"device": head.weight.device, "dtype": head.weight.dtype}
-        model.head = nn.Linear(head.in_features, classes, bias=head.bias is not None, **like)
-        nn.init.xavier_uniform_(model.head.weight)
-        if head.bias is not None:
-            nn.init.zeros_(model.head.bias)
-    else:
-        raise ModelError(
-            f"{type(model).__name__} has no head to reset: it needs a method reset_head(classes) "
-            "or an nn.Linear named `head`"
-        )

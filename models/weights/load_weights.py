@@ -5,13 +5,13 @@ matrices can't be and say so; the outputs of another task, and what the earlier 
 as they were initialised.
 """
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor, nn
 
+from lightning_bench.models.compat import checkpoint_filter
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.weights.convert_timm import convert
 from lightning_bench.models.weights.heads import output_names
@@ -44,14 +44,13 @@ def start(
     """
     own = model.state_dict()
     outputs = tuple(f"{name}." for name in output_names(model))
-    given = _under_own_names(model, state)
-    chosen = {
+    named = {
         name: value
-        for name, value in given.items()
-        if name in own
-        and (same_outputs or not name.startswith(outputs))
-        and (value.shape == own[name].shape or _loads_by_itself(model, name))
+        for name, value in _under_own_names(model, state).items()
+        if name in own and (same_outputs or not name.startswith(outputs))
     }
+    fitted = {name: _fitted(model, name, value, own[name]) for name, value in named.items()}
+    chosen = {name: v for name, v in fitted.items() if v.shape == own[name].shape}
     counts = {name: p.numel() for name, p in model.named_parameters() if name in own}
     taken = sum(count for name, count in counts.items() if name in chosen)
     # A head's bias may fit by chance.
@@ -69,17 +68,15 @@ def start(
 
 def _under_own_names(model: nn.Module, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """Weights as the model names and shapes them, where they are timm's."""
-    # timm's architectures have this function each, which also resizes positions.
-    adapt = getattr(sys.modules[type(model).__module__], "checkpoint_filter_fn", None)
-    if callable(adapt) and type(model).__module__.startswith("timm."):
-        return dict(adapt(dict(state), model))
+    if (adapt := checkpoint_filter(model)) is not None:
+        return adapt(dict(state), model)
     own = model.state_dict()
     converted = convert(state)
     return max((state, converted), key=lambda found: sum(name in own for name in found))
 
 
-def _loads_by_itself(model: nn.Module, name: str) -> bool:
-    """Whether a tensor's module resizes what it loads, or knows why it can't."""
-    owner = type(model.get_submodule(name.rpartition(".")[0]))
-    # torch's own, such as that of batch norms, takes no other shape.
-    return not owner._load_from_state_dict.__module__.startswith("torch.")
+def _fitted(model: nn.Module, name: str, value: Tensor, own: Tensor) -> Tensor:
+    """A tensor as its module resizes it for itself (`fit_loaded`), which may be an error."""
+    module = model.get_submodule(name.rpartition(".")[0])
+    fit = getattr(module, "fit_loaded", None)
+    return fit(value) if value.shape != own.shape and callable(fit) else value

@@ -52,9 +52,9 @@ class TextModel(nn.Module):
         self.body = body
         self.body.apply(initialise)
         if classes:
-            self.reset_head(classes)
+            self.head: nn.Module = ClassificationHead(width, classes, pool, dropout)
         elif isinstance(embedding, TokenEmbedding):
-            self.head: nn.Module = MaskedLMHead(width, embedding.tokens)
+            self.head = MaskedLMHead(width, embedding.tokens)
         else:
             raise ModelError(
                 "the masked-LM head (classes=0) needs word vectors of its own to tie to, "
@@ -68,12 +68,6 @@ class TextModel(nn.Module):
         check_length(tokens, self.length)
         x = self.dropout(self.embedding(tokens, mask, segments))
         return self.head(self.body(x, mask), mask)
-
-    def reset_head(self, classes: int) -> None:
-        """Replace the head, whichever it is, by a fresh one that classifies."""
-        like = next(self.body.parameters())
-        head = ClassificationHead(self.width, classes, self.pool, self.rate)
-        self.head = head.to(like.device, like.dtype)
 
     def add_pair_head(self) -> None:
         """Put beside the masked-LM head one that tells whether the second part follows."""

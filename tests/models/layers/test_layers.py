@@ -20,8 +20,8 @@ from lightning_bench.models.layers.positions import resized, sinusoids
 from lightning_bench.models.layers.recurrent_conv import RecurrentConv
 from lightning_bench.models.layers.spatial import SpatialLinear, SquareLinear, ToeplitzLinear
 from lightning_bench.models.registry.registry import create
-from lightning_bench.models.resize import resize_images
-from lightning_bench.models.weights.heads import reset_head
+from lightning_bench.models.weights.heads import head_modules
+from lightning_bench.models.weights.load_weights import start
 
 sizes = st.integers(2, 12)
 seeds = st.integers(0, 2**16)
@@ -320,23 +320,20 @@ def test_resizing_positions_to_their_own_size_changes_nothing():
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
-def test_a_vit_takes_images_of_another_size_after_resizing(positions):
-    model = create("vit-ti16", image_size=64, classes=3, positions=positions).eval()
-    with pytest.raises(ModelError, match="images of 3×64×64, not 3×96×96"):
-        model(torch.randn(1, 3, 96, 96))
-    resize_images(model, 96)
+def test_a_vit_takes_images_of_its_own_size_and_weights_of_another(positions):
+    model = create("vit-ti16", image_size=96, classes=3, positions=positions).eval()
+    with pytest.raises(ModelError, match="images of 3×96×96, not 3×64×64"):
+        model(torch.randn(1, 3, 64, 64))
     assert model(torch.randn(1, 3, 96, 96)).shape == (1, 3)
     large = create("vit-ti16", image_size=128, classes=3, positions=positions)
-    large.load_state_dict(model.state_dict())  # resizes as well
+    assert start(large, model.state_dict(), of="it").fresh == 0
 
 
 @pytest.mark.parametrize("name", ["mixer", "gmlp"])
 def test_mixer_and_gmlp_refuse_another_size_and_say_why(name):
     model = create(name, image_size=64, depth=1)
-    with pytest.raises(ModelError, match="depend on S, the number of patches, which is 16"):
-        resize_images(model, 96)
     with pytest.raises(ModelError, match="depend on S"):
-        create(name, image_size=96, depth=1).load_state_dict(model.state_dict())
+        start(create(name, image_size=96, depth=1), model.state_dict(), of="it")
 
 
 def test_a_spatial_map_has_no_transposes_to_pay_for():
@@ -345,10 +342,8 @@ def test_a_spatial_map_has_no_transposes_to_pay_for():
 
 
 def test_what_has_no_head_says_so():
-    with pytest.raises(ModelError, match="no head to reset"):
-        reset_head(torch.nn.Sequential(), 3)
-    with pytest.raises(ModelError, match="at least one class"):
-        reset_head(create("lenet"), 0)
+    with pytest.raises(ModelError, match="no head with weights"):
+        head_modules(torch.nn.Sequential())
 
 
 @pytest.mark.parametrize("name", ["convnet", "rcnn-96", "resnet-20"])

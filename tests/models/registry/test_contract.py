@@ -64,6 +64,16 @@ class Headless(Image):
         return self.classifier(self.features(x).mean((2, 3)))
 
 
+class TwoHeads(Image):
+    def __init__(self, channels, classes):
+        super().__init__(channels, classes)
+        self.auxiliary = nn.Linear(4, classes)
+
+    def forward(self, x):
+        features = self.features(x).mean((2, 3))
+        return self.head(features) + self.auxiliary(features)
+
+
 class Text(nn.Module):
     """Reads pads, and ignores the mask."""
 
@@ -90,6 +100,7 @@ unused_weight = maker(UnusedWeight)
 forgetful = maker(Forgetful)
 float32_only = maker(Float32Only)
 headless = maker(Headless)
+two_heads = maker(TwoHeads)
 
 
 def leaky_text(*, vocab_size: int = 100, length: int = 16, classes: int = 5) -> nn.Module:
@@ -132,7 +143,8 @@ def test_what_keeps_the_contract_passes():
         ("unused_weight", "gradients", "unused gets no gradient"),
         ("forgetful", "state", "not close"),
         ("float32_only", "bf16", "float32 only"),
-        ("headless", "head", "no head to reset"),
+        ("headless", "head", "no head with weights"),
+        ("two_heads", "head", "auxiliary.weight depends on the number of classes"),
         ("leaky_text", "pads", "pads leak"),
         ("no_defaults", "made", "'channels' needs a default"),
         ("neither", "made", "takes channels, image_size and classes"),

@@ -12,7 +12,7 @@ from lightning_bench.models.registry import registry
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.pretrain import Pretrain, SumOfMeans, apart
 from lightning_bench.models.tasks.training_steps import weighted
-from lightning_bench.models.weights.heads import add_pair_head, head_modules, reset_head
+from lightning_bench.models.weights.heads import add_pair_head, head_modules
 
 WORDS, PAIRS, LENGTH = 50, 6, 9
 NARROW = {"vocab_size": WORDS, "length": 16, "classes": 0, "width": 16, "depth": 1, "hidden": 32}
@@ -54,8 +54,6 @@ def test_both_heads_are_trained_and_read(name: str, more: dict) -> None:
         assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     loss.backward()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
-    reset_head(model, 3)  # then GLUE
-    assert model(*given.inputs).shape == (PAIRS, 3)
     assert head_modules(model)
 
 
