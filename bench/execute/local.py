@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from lightning_bench.bench.execute import devices
 from lightning_bench.bench.execute.job import STOPPED, TAKEN, WORKER, Device, JobSpec, run_worker
 from lightning_bench.bench.execute.launcher import Ending, Job
-from lightning_bench.common.processes import how_it_ended, oom_kills
+from lightning_bench.common.memory import oom_kills
+from lightning_bench.common.processes import how_it_ended
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

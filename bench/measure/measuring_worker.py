@@ -26,8 +26,6 @@ from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.models.registry import example_inputs as examples
 from lightning_bench.models.registry.registry import look_up
 
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Cannot allocate memory")
-
 
 def main(pipe: Connection, job: Job) -> None:
     """Answer the parent until it has enough; what goes wrong is an answer, too."""
@@ -68,7 +66,7 @@ class Worker:
         self.clock: Clock = clock_of(self.setting.device)
         self.peers = _peers(job)
         counts = _count(job) if job.counted and job.rank == 0 else None
-        idle = memory.resident_bytes()
+        idle = memory.resident_bytes(memory.tree())
         made = step_module.make(job.contender, self.setting)
         self._reset_peak()
         compile_s = None
@@ -157,11 +155,11 @@ class Worker:
         if self.setting.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
         else:
-            memory.reset_peak()
+            memory.reset_peak(memory.tree())
 
     def _peak(self, idle: int) -> Memory:
         if self.setting.device == "cpu":
-            return Memory(peak_bytes=memory.peak_bytes(), idle_bytes=idle)
+            return Memory(peak_bytes=memory.peak_bytes(memory.tree()), idle_bytes=idle)
         return Memory(
             peak_bytes=torch.cuda.max_memory_allocated(),
             reserved_bytes=torch.cuda.max_memory_reserved(),
@@ -219,9 +217,7 @@ def _meter(device: Literal["cpu", "cuda"]) -> energy.Meter | None:
 
 def _failed(error: Exception) -> Failed:
     text = " ".join(str(error).split())
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
-        words in text for words in _OUT_OF_MEMORY
-    ):
+    if memory.is_out_of_memory(error):
         return Failed("out-of-memory", text[:300])
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119

@@ -25,7 +25,8 @@ from lightning_bench.bench.store.measurements import (
 )
 from lightning_bench.bench.store.record import Provenance
 from lightning_bench.bench.store.store import Store
-from lightning_bench.common.processes import how_it_ended, oom_kills
+from lightning_bench.common.memory import oom_kills
+from lightning_bench.common.processes import how_it_ended
 
 _POLL_S = 0.1
 _PATIENCE_S = 2.0

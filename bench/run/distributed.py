@@ -1,21 +1,21 @@
-"""Ranks: the processes that train one run together, how they meet, and how one's end is all's.
+"""Distributed training: the ranks of a run, their process group, and what one's end means for all.
 
-On one host the worker is rank 0 and starts the others through its own fork server (`Siblings`);
-a cluster starts all of them at once, and each finds out who it is (`Rank.of_slurm`).
+On one host the worker is rank 0 and forks the others (`RankProcesses`); a cluster starts all of
+them at once, and each reads its rank from the environment (`Rank.of_slurm`).
 """
 
 import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from multiprocessing import connection, forkserver, get_context
+from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Self
 
 import torch
 import torch.distributed as dist
@@ -26,17 +26,20 @@ from lightning_bench.bench.store.record import Failure
 from lightning_bench.common.files import write_atomically
 from lightning_bench.common.processes import how_it_ended
 
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
 #: A rank that waits longer than this for the others gives up.
 _TIMEOUT = timedelta(minutes=10)
 #: How long to wait for a failed rank to say what happened to it.
-PATIENCE_S = 5.0
+FAILURE_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
 class Rank:
-    """One of the `world` processes of a run: the `local` one of its host, of so many `nodes`.
+    """A rank of the process group of a run: its place among `world` ranks on so many `nodes`.
 
-    They meet where rank 0 listens; a run of one process meets nobody.
+    `address` and `port` are where rank 0 listens.
     """
 
     index: int = 0
@@ -48,7 +51,7 @@ class Rank:
 
     @classmethod
     def of_slurm(cls) -> "Rank":
-        """Who this process is in the SLURM step that started it, as Lightning reads it."""
+        """The rank of this process in the SLURM step that started it, as Lightning reads it."""
         slurm = SLURMEnvironment(auto_requeue=False)
         world = slurm.world_size()
         return cls(
@@ -66,10 +69,12 @@ class Rank:
         return self.index == 0
 
     @contextmanager
-    def group(self, device: str, start: Callable[["Rank"], None] | None = None) -> Iterator[None]:
-        """Meet the other ranks, and part from them properly at the end.
+    def process_group(
+        self, device: str, on_listening: Callable[["Rank"], None] | None = None
+    ) -> Iterator[None]:
+        """Join the process group of the run, and leave it when all ranks do.
 
-        Rank 0 may listen on any port; `start` then hears where, to start the others.
+        Rank 0 may listen on any port; `on_listening` then hears where, to start the others.
         """
         if self.world == 1:
             yield
@@ -82,8 +87,8 @@ class Rank:
             timeout=_TIMEOUT,
             wait_for_workers=False,
         )
-        if start is not None:
-            start(replace(self, port=store.port))
+        if on_listening is not None:
+            on_listening(replace(self, port=store.port))
         if device == "cuda":
             torch.cuda.set_device(self.local)
         dist.init_process_group(
@@ -105,8 +110,8 @@ class Rank:
 ALONE = Rank()
 
 
-class Environment(LightningEnvironment):
-    """Tells Lightning who this process is; all of them run already and have met."""
+class RankEnvironment(LightningEnvironment):
+    """Lightning's cluster environment: all ranks run already, and have a process group."""
 
     def __init__(self, rank: Rank) -> None:
         super().__init__()
@@ -134,36 +139,53 @@ class Environment(LightningEnvironment):
         return self._rank.index // (self._rank.world // self._rank.nodes)
 
 
-class Siblings:
-    """The other ranks of a run on this host, started by rank 0 through its fork server."""
+class RankProcesses:
+    """The processes of the other ranks on this host: forks of rank 0 that wait to be started.
 
-    def __init__(self, main: Callable[[Rank], None]) -> None:
-        """Nothing starts yet; each rank is to call `main` with who it is."""
-        self._main = main
+    A context manager; to be made before rank 0 has threads or has touched a GPU, since a fork
+    carries neither over. So no rank imports torch anew, nor needs a second fork server.
+    """
+
+    def __init__(self, world: int, main: Callable[[Rank], None]) -> None:
+        """Fork them; each is to call `main` with its rank once it is started."""
+        context = get_context("fork")
+        self._pipes: list[Connection[Rank, None]] = []
         self._processes: list[BaseProcess] = []
-        self.parted = False  # to be set when all have done their part
-
-    def start(self, first: Rank) -> None:
-        """Start everybody but rank 0."""
-        context = get_context("forkserver")
-        context.set_forkserver_preload(["lightning_bench.bench.run.worker"])
-        _reuse_server()
-        for index in range(1, first.world):
-            rank = replace(first, index=index, local=index)
-            process = context.Process(target=self._main, args=(rank,), name=f"rank {index}")
+        self.finished = False  # to be set when all ranks have done their part
+        for index in range(1, world):
+            ours, theirs = context.Pipe()
+            self._pipes.append(ours)
+            process = context.Process(target=self._run, args=(theirs, main), name=f"rank {index}")
             process.start()
+            theirs.close()
             self._processes.append(process)
 
-    def watch(self, lost: Callable[[], None]) -> None:
-        """Call `lost`, in a thread, where one has died and rank 0 still has not noticed."""
+    def _run(self, pipe: "Connection[None, Rank]", main: Callable[[Rank], None]) -> None:
+        """In the fork: wait for the start."""
+        for inherited in self._pipes:
+            inherited.close()
+        try:
+            rank = pipe.recv()
+        except EOFError:  # rank 0 has ended before it trained
+            return
+        main(rank)
+
+    def start(self, first: Rank) -> None:
+        """Start all ranks but the first, which tells where it listens."""
+        for index, pipe in enumerate(self._pipes, start=1):
+            with suppress(OSError):  # one that was killed is noticed like any later
+                pipe.send(replace(first, index=index, local=index))
+
+    def watch(self, on_loss: Callable[[], None]) -> None:
+        """Call `on_loss`, in a thread, where one has died and rank 0 still has not noticed."""
         sentinels = [process.sentinel for process in self._processes]
 
         def wait() -> None:
             connection.wait(sentinels)
-            time.sleep(2 * PATIENCE_S)
+            time.sleep(2 * FAILURE_TIMEOUT_S)
             # One that was stopped left this one to write the checkpoint, however long that takes.
-            if not self.parted and not any(p.exitcode == STOPPED for p in self._processes):
-                lost()
+            if not self.finished and not any(p.exitcode == STOPPED for p in self._processes):
+                on_loss()
 
         Thread(target=wait, daemon=True).start()
 
@@ -176,27 +198,24 @@ class Siblings:
         return None
 
     def end(self) -> None:
-        """Wait for them, not for ever."""
-        deadline = time.monotonic() + PATIENCE_S
+        """Wait until they have ended; kill them after a while."""
+        for pipe in self._pipes:
+            pipe.close()
+        deadline = time.monotonic() + FAILURE_TIMEOUT_S
         for process in self._processes:
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join()
 
+    def __enter__(self) -> Self:
+        return self
 
-def _reuse_server() -> None:
-    """Let a process that a fork server started start others by the same server.
-
-    As `ForkServer.ensure_running` means it to be, but it only looks for a server that it started
-    itself, and would start another one, which takes seconds to import torch.
-    """
-    server: Any = getattr(forkserver, "_forkserver", None)
-    if getattr(server, "_forkserver_alive_fd", None) is not None and not server._forkserver_pid:
-        server.ensure_running = lambda: None
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
 
-def most(value: int, rank: Rank) -> int:
+def all_max(value: int, rank: Rank) -> int:
     """The largest of all ranks' values."""
     if rank.world == 1:
         return value
@@ -205,22 +224,22 @@ def most(value: int, rank: Rank) -> int:
     return max(values)
 
 
-def report(folder: Path, rank: Rank, failure: Failure) -> None:
-    """Leave word for rank 0 why this rank fails."""
+def write_failure(folder: Path, rank: Rank, failure: Failure) -> None:
+    """Write to a file, for rank 0, why this rank failed."""
     content = {"moment": time.time(), "failure": failure.model_dump()}
     write_atomically(folder / f"failure-{rank.index}.json", json.dumps(content).encode())
 
 
-def reported(folder: Path) -> Failure | None:
-    """What the rank that failed first left word of."""
-    found = [json.loads(path.read_bytes()) for path in folder.glob("failure-*.json")]
-    if not found:
+def first_failure(folder: Path) -> Failure | None:
+    """The failure of the rank that failed first, as far as they have been written."""
+    failures = [json.loads(path.read_bytes()) for path in folder.glob("failure-*.json")]
+    if not failures:
         return None
-    return Failure.model_validate(min(found, key=lambda each: float(each["moment"]))["failure"])
+    return Failure.model_validate(min(failures, key=lambda each: float(each["moment"]))["failure"])
 
 
-def lost_the_others(error: BaseException) -> bool:
-    """Whether an exception only says that another rank is gone, and so is not the cause."""
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether an exception only says that the connection to another rank is lost."""
     text = str(error).lower()
     return isinstance(error, dist.DistError) or any(
         sign in text for sign in ("gloo", "connection closed", "connection reset", "nccl")

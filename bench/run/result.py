@@ -1,8 +1,7 @@
-"""Recording: how what came out of an attempt, or went wrong in it, becomes its record."""
+"""The result of an attempt, or its failure, written as its record."""
 
 import hashlib
 import io
-import re
 import threading
 import time
 from dataclasses import dataclass, field
@@ -23,11 +22,12 @@ from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import Cost, Curve, Failure, FailureClass, Record
 from lightning_bench.bench.store.store import WEIGHTS, Store
 from lightning_bench.common.files import write_atomically
+from lightning_bench.common.memory import is_out_of_memory
 
 
 @dataclass
-class Recording:
-    """A claimed attempt, and all that its record needs to be written at any moment."""
+class ResultWriter:
+    """Writes the record of a claimed attempt, at any moment."""
 
     job: JobSpec
     store: Store
@@ -39,7 +39,7 @@ class Recording:
     # Held by whoever writes the record, and never released.
     writing: threading.Lock = field(default_factory=threading.Lock)
 
-    def finish(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int = 0) -> None:
+    def write(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int = 0) -> None:
         """Write the record and delete the checkpoints, unless a retry may go on from them."""
         self.writing.acquire()
         record = self._record(outcome, failure, peak_bytes)
@@ -99,13 +99,11 @@ def log_name(rank: int) -> str:
     return f"log-{rank}.txt" if rank else "log.txt"
 
 
-def describe(error: BaseException, log: Path) -> Failure:
-    """Class and one line of an exception."""
+def classify_failure(error: BaseException, log: Path) -> Failure:
+    """The failure class of an exception, and its message in one line."""
     text = " ".join(str(error).split())
     kind: FailureClass = "code"
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or re.search(
-        r"can't allocate memory|out of memory", text
-    ):
+    if is_out_of_memory(error):
         kind = "out-of-memory"
     elif isinstance(error, Diverged):
         kind = "divergence"

@@ -14,7 +14,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities import disable_possible_user_warnings
 
 from lightning_bench.bench.execute.job import Strategy
-from lightning_bench.bench.run.distributed import Environment, Rank
+from lightning_bench.bench.run.distributed import Rank, RankEnvironment
 from lightning_bench.bench.run.fsdp import Sharded
 from lightning_bench.bench.spec import Recipe
 
@@ -32,7 +32,7 @@ def make_trainer(
     recipe: Recipe, rank: Rank, device: str, strategy: Strategy, callbacks: Sequence[pl.Callback]
 ) -> pl.Trainer:
     """The trainer of one rank; it says and saves nothing by itself."""
-    plugins: list[Any] = [Environment(rank)]
+    plugins: list[Any] = [RankEnvironment(rank)]
     if recipe.precision != "fp32":
         plugins.append(Mixed("bf16-mixed" if recipe.precision == "bf16" else "16-mixed", device))
     return pl.Trainer(

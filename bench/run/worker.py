@@ -1,4 +1,4 @@
-"""The process of one run: claims its attempt, trains, and leaves a record whatever happens.
+"""The worker process of a run: claims an attempt, trains, leaves a record whatever happens.
 
 The fork server imports this module once, and with it torch and Lightning; each run is then a fork
 of it that starts in milliseconds and shares nothing with the next one but clean imports.
@@ -12,32 +12,33 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import torch
 
 from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, Device, JobSpec
-from lightning_bench.bench.run import initial_weights as starts
+from lightning_bench.bench.run import initial_weights
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Interrupt, Stopped
 from lightning_bench.bench.run.distributed import (
-    PATIENCE_S,
+    FAILURE_TIMEOUT_S,
     Rank,
-    Siblings,
-    lost_the_others,
-    most,
-    report,
-    reported,
+    RankProcesses,
+    all_max,
+    first_failure,
+    is_lost_connection,
+    write_failure,
 )
 from lightning_bench.bench.run.loading import DataModule
-from lightning_bench.bench.run.result import Recording, describe, log_name
+from lightning_bench.bench.run.result import ResultWriter, classify_failure, log_name
 from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import Epoch, Example, Examples, Failure
 from lightning_bench.bench.store.store import Store, Taken
+from lightning_bench.common import memory
 from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.data.errors import DataError
 from lightning_bench.models.registry import registry
@@ -46,9 +47,9 @@ from lightning_bench.models.registry import registry
 def main(
     job: JobSpec, rank: Rank | None = None, on_epoch: Callable[[], None] = lambda: None
 ) -> None:
-    """Run one spec from claim to record; never raises for what goes wrong inside the run.
+    """Carry out a job from claim to record; never raises for what goes wrong inside the run.
 
-    Without a `rank` this process is the whole run, on this host, and starts the other ranks of an
+    Without a `rank` this process is the whole run, on this host, and starts the other ranks of a
     job for several devices itself. A launcher that starts all of them calls this in each, with
     `Rank.of_slurm()` for one, and sees to it that they end when one of them ends badly.
 
@@ -58,31 +59,36 @@ def main(
     started = time.perf_counter(), now()
     # The parent alone answers Ctrl-C, and tells its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    interrupt = Interrupt()
-    interrupt.install()
-    die_with_parent()
-    _pin_threads(job.threads, compiles=job.compile)
-    if job.gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(job.gpus)
-    device = resolve(job.device)
-    try:
-        if rank is not None and not rank.first:
-            _follow(job, rank, device, interrupt)
-        else:
-            _lead(job, rank, device, interrupt, on_epoch, *started)
-    except Stopped:
-        sys.exit(STOPPED)
-    except Taken:
-        sys.exit(TAKEN)
-    except OSError as error:
-        # The store itself. A parent on this host, which can't write either, says so by itself.
-        if rank is not None:
-            sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        sys.exit(UNWRITABLE)
+    with ExitStack() as stack:
+        others = None
+        if rank is None and job.devices > 1:
+            others = stack.enter_context(RankProcesses(job.devices, partial(main, job)))
+        interrupt = Interrupt()
+        interrupt.install()
+        die_with_parent()
+        _pin_threads(job.threads, compiles=job.compile)
+        if job.gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(job.gpus)
+        device = resolve(job.device)
+        try:
+            if rank is None or rank.first:
+                first = rank or Rank(world=job.devices)
+                _lead(job, first, device, interrupt, others, on_epoch, *started)
+            else:
+                _follow(job, rank, device, interrupt)
+        except Stopped:
+            sys.exit(STOPPED)
+        except Taken:
+            sys.exit(TAKEN)
+        except OSError as error:
+            # The store itself. A parent on this host, which can't write either, says so by itself.
+            if rank is not None:
+                sys.stderr.write(f"{type(error).__name__}: {error}\n")
+            sys.exit(UNWRITABLE)
 
 
 def resolve(device: Device) -> str:
-    """The kind of device that an job means on this host."""
+    """The kind of device that a job means on this host."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return device
@@ -90,9 +96,10 @@ def resolve(device: Device) -> str:
 
 def _lead(
     job: JobSpec,
-    rank: Rank | None,
+    rank: Rank,
     device: str,
     interrupt: Interrupt,
+    others: RankProcesses | None,
     on_epoch: Callable[[], None],
     clock: float,
     started: str,
@@ -105,7 +112,7 @@ def _lead(
         checkpoints = Checkpoints(
             folder / "checkpoints", made_with(job, device), _earlier(store, job)
         )
-        run = Recording(job, store, folder, device, clock, started, checkpoints)
+        result = ResultWriter(job, store, folder, device, clock, started, checkpoints)
         control = Control(
             interrupt=interrupt,
             request=partial(store.requested, folder),
@@ -113,28 +120,28 @@ def _lead(
             checkpoint_s=job.checkpoint_s,
             started=clock,
         )
-        siblings = None
-        if rank is None:
-            rank = Rank(world=job.devices)
-            siblings = Siblings(partial(main, job)) if rank.world > 1 else None
+        start_others = partial(_start, others, result) if others else None
         try:
-            outcome, peak_bytes = _train(
-                job, rank, device, control, folder, siblings, run, on_epoch
-            )
+            with (
+                rank.process_group(device, start_others),
+                _curve_writer(folder, on_epoch) as write_epoch,
+            ):
+                outcome, peak_bytes = _train(
+                    job, rank, device, control, write_epoch, partial(_write_examples, store)
+                )
+            if others is not None:
+                others.finished = True
         except Stopped:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the record's failure
             traceback.print_exc()
-            run.finish(None, _cause(error, run, siblings))
+            result.write(None, _cause(error, result, others))
         else:
-            run.finish(outcome, None, peak_bytes)
-        finally:
-            if siblings is not None:
-                siblings.end()
+            result.write(outcome, None, peak_bytes)
 
 
 def _follow(job: JobSpec, rank: Rank, device: str, interrupt: Interrupt) -> None:
-    """Be another rank: train along, and leave word of what goes wrong."""
+    """Be another rank: train along, and write a failure for the first one to read."""
     store = Store(job.store)
     folder = store.folder(job.spec.key, job.attempt)
     control = Control(
@@ -143,16 +150,19 @@ def _follow(job: JobSpec, rank: Rank, device: str, interrupt: Interrupt) -> None
         checkpoint_s=job.checkpoint_s,
     )
     try:
-        _train(job, rank, device, control, folder)
+        with rank.process_group(device):
+            send_output(folder / log_name(rank.index))
+            faulthandler.enable()
+            _train(job, rank, device, control)
     except Stopped:
         raise
     except Exception as error:  # noqa: BLE001 - rank 0 puts it into the record
         traceback.print_exc()
-        if not lost_the_others(error):
+        if not is_lost_connection(error):
             log = (folder / log_name(rank.index)).relative_to(store.root)
-            failure = describe(error, log)
+            failure = classify_failure(error, log)
             message = f"rank {rank.index}: {failure.message}"
-            report(folder, rank, failure.model_copy(update={"message": message}))
+            write_failure(folder, rank, failure.model_copy(update={"message": message}))
         sys.exit(1)
 
 
@@ -161,44 +171,38 @@ def _train(
     rank: Rank,
     device: str,
     control: Control,
-    folder: Path,
-    siblings: Siblings | None = None,
-    run: Recording | None = None,
-    on_epoch: Callable[[], None] = lambda: None,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    on_data: Callable[[DataModule], None] = lambda data: None,
 ) -> tuple[Outcome, int]:
-    """Train together with the other ranks; the outcome, and the most memory that a rank took."""
-    _reset_peak_memory()
-
-    def start(first: Rank) -> None:
-        assert siblings is not None
-        assert run is not None
-        siblings.start(first)
-        siblings.watch(partial(_give_up, run, siblings))
-
-    with rank.group(device, start if siblings else None):
-        if not rank.first:
-            send_output(folder / log_name(rank.index))
-            faulthandler.enable()
-        with _curve(folder, rank, on_epoch) as tell:
-            outcome = train(
-                job.spec,
-                device=device,
-                tell=tell,
-                loaded=partial(_show, Store(job.store)) if rank.first else lambda data: None,
-                rank=rank,
-                strategy=job.strategy,
-                compiled=job.compile,
-                control=control,
-                origin=partial(starts.find, store=Store(job.store), attempt=job.start),
-                keep_weights=job.keep_weights,
-            )
-        peak_bytes = most(_peak_memory(device), rank)
-    if siblings is not None:
-        siblings.parted = True
-    return outcome, peak_bytes
+    """Train as one rank of the group; the outcome, and the most memory that a rank took."""
+    if not memory.reset_peak([os.getpid()]):
+        sys.stderr.write("peak memory can't be reset here: it includes that of the imports\n")
+    outcome = train(
+        job.spec,
+        device=device,
+        tell=on_epoch,
+        loaded=on_data,
+        rank=rank,
+        strategy=job.strategy,
+        compiled=job.compile,
+        control=control,
+        origin=partial(initial_weights.find, store=Store(job.store), attempt=job.start),
+        keep_weights=job.keep_weights,
+    )
+    if device == "cuda":
+        peak_bytes = int(torch.cuda.max_memory_allocated())
+    else:
+        peak_bytes = memory.peak_bytes([os.getpid()])
+    return outcome, all_max(peak_bytes, rank)
 
 
-def _show(store: Store, data: DataModule) -> None:
+def _start(others: RankProcesses, result: ResultWriter, first: Rank) -> None:
+    """Start the other ranks, and end the run where one is lost."""
+    others.start(first)
+    others.watch(partial(_give_up, result, others))
+
+
+def _write_examples(store: Store, data: DataModule) -> None:
     """Keep a few examples of the data for reports."""
     if "train" not in data.sizes:  # nothing is trained, and the examples are of training
         return
@@ -206,63 +210,59 @@ def _show(store: Store, data: DataModule) -> None:
         data.fingerprint,
         lambda: Examples(
             classes=data.entry.classes,
-            shown=[Example.model_validate(found._asdict()) for found in data.examples()],
+            shown=[Example.model_validate(example._asdict()) for example in data.examples()],
         ),
     )
 
 
 @contextmanager
-def _curve(
-    folder: Path, rank: Rank, on_epoch: Callable[[], None]
-) -> Iterator[Callable[[Epoch], None]]:
-    """What tells of an epoch, on the first rank alone."""
-    if not rank.first:
-        yield lambda _: None
-        return
+def _curve_writer(folder: Path, on_epoch: Callable[[], None]) -> Iterator[Callable[[Epoch], None]]:
+    """A function that appends an epoch to the learning curve's file."""
     with (folder / "curve.jsonl").open("a", encoding="utf-8") as stream:
 
-        def tell(epoch: Epoch) -> None:
+        def write(epoch: Epoch) -> None:
             stream.write(epoch.model_dump_json() + "\n")
             stream.flush()
             on_epoch()
 
-        yield tell
+        yield write
 
 
-def _cause(error: BaseException, run: Recording, siblings: Siblings | None) -> Failure:
+def _cause(error: BaseException, result: ResultWriter, others: RankProcesses | None) -> Failure:
     """Why the run failed: this rank's error, unless that only says that another one is gone."""
-    if not lost_the_others(error):
-        return describe(error, run.log())
-    deadline = time.monotonic() + PATIENCE_S
+    if not is_lost_connection(error):
+        return classify_failure(error, result.log())
+    deadline = time.monotonic() + FAILURE_TIMEOUT_S
     while time.monotonic() < deadline:
-        if found := _heard(run, siblings):
-            return found
+        if failure := _failure_of_others(result, others):
+            return failure
         time.sleep(0.05)
-    return describe(error, run.log()).model_copy(update={"kind": "infrastructure"})
+    return classify_failure(error, result.log()).model_copy(update={"kind": "infrastructure"})
 
 
-def _heard(run: Recording, siblings: Siblings | None) -> Failure | None:
-    """What is known of the end of another rank."""
-    if found := reported(run.folder):
-        return found
-    if siblings is not None and (died := siblings.died()):
+def _failure_of_others(result: ResultWriter, others: RankProcesses | None) -> Failure | None:
+    """The failure of another rank: what it wrote, or how its process ended."""
+    if failure := first_failure(result.folder):
+        return failure
+    if others is not None and (died := others.died()):
         index, how = died
-        # It may have written its last word just before it ended.
-        return reported(run.folder) or Failure(
-            kind="infrastructure", message=f"rank {index} {how}", log=str(run.log(index))
+        # It may have written its failure just before it ended.
+        return first_failure(result.folder) or Failure(
+            kind="infrastructure", message=f"rank {index} {how}", log=str(result.log(index))
         )
     return None
 
 
-def _give_up(run: Recording, siblings: Siblings) -> None:
+def _give_up(result: ResultWriter, others: RankProcesses) -> None:
     """End a run one of whose ranks has died while this one waits for it."""
-    run.finish(None, _heard(run, siblings))
-    siblings.end()
+    result.write(None, _failure_of_others(result, others))
+    others.end()
+    # From a thread: the main one hangs in a collective that no exception interrupts.
     os._exit(0)
 
 
 def made_with(job: JobSpec, device: str) -> dict[str, str]:
-    """What has to be equal for an attempt to go on from the checkpoint of another."""
+    """Digests that must be equal for an attempt to resume from another one's checkpoint."""
     packages = "\n".join(f"{name} {version}" for name, version in provenance.packages().items())
     return {
         **job.sources,
@@ -276,11 +276,11 @@ def made_with(job: JobSpec, device: str) -> dict[str, str]:
 
 
 def _start_digest(job: JobSpec) -> str:
-    """What is in the weights of another run that this one starts from."""
+    """The digest of the weights of another run that this one starts from."""
     if job.spec.start is None:
         return ""
     try:
-        origin = starts.find(job.spec, Store(job.store), job.start)
+        origin = initial_weights.find(job.spec, Store(job.store), job.start)
     except DataError:  # told when they are to be loaded
         return ""
     return origin.expected if origin else ""
@@ -301,23 +301,6 @@ def _pin_threads(threads: int, *, compiles: bool) -> None:
         from torch._inductor import config  # takes a while
 
         config.compile_threads = threads
-
-
-def _reset_peak_memory() -> None:
-    """Forget the fork server's peak, so that VmHWM is this run's own."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        sys.stderr.write("peak memory can't be reset here: it includes that of the imports\n")
-
-
-def _peak_memory(device: str) -> int:
-    if device == "cuda":
-        return int(torch.cuda.max_memory_allocated())
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 # Read once in the fork server, shared by every run.

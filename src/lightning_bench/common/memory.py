@@ -1,7 +1,8 @@
-"""Peak memory of a process tree, and the limit that makes too much of it an error in time."""
+"""Memory of processes: peaks, limits, and whether something ran out of it. Without torch."""
 
 import os
 import resource
+from collections.abc import Iterable
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -19,31 +20,31 @@ def tree(root: int | None = None) -> list[int]:
     return found
 
 
-def reset_peak() -> bool:
-    """Forget the peaks so far; False where the kernel doesn't let us."""
+def reset_peak(pids: Iterable[int]) -> bool:
+    """Reset the processes' peaks to what they hold now; False where the kernel doesn't let us."""
     try:
-        for pid in tree():
+        for pid in pids:
             (_PROC / str(pid) / "clear_refs").write_text("5", encoding="ascii")
     except OSError:
         return False
     return True
 
 
-def peak_bytes() -> int:
-    """The highest resident memory since the reset, summed over the process tree."""
+def peak_bytes(pids: Iterable[int]) -> int:
+    """The highest resident memory of each process since the reset, summed."""
     if not _PROC.joinpath("self/status").exists():  # no Linux: the peak since the start, in kB or B
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return used if os.uname().sysname == "Darwin" else used * 1024
-    return sum(_field(pid, "VmHWM") for pid in tree())
+    return sum(_field(pid, "VmHWM") for pid in pids)
 
 
-def resident_bytes() -> int:
-    """What is resident now, summed over the process tree."""
-    return sum(_field(pid, "VmRSS") for pid in tree())
+def resident_bytes(pids: Iterable[int]) -> int:
+    """The resident memory of each process now, summed."""
+    return sum(_field(pid, "VmRSS") for pid in pids)
 
 
 def available_bytes() -> int | None:
-    """What the machine can still give without swapping."""
+    """The memory that the machine can still give without swapping."""
     try:
         lines = (_PROC / "meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -53,7 +54,7 @@ def available_bytes() -> int | None:
 
 
 def limit_to_available(share: float = 0.9) -> None:
-    """Refuse what the machine doesn't have at once, in this process.
+    """Limit this process to a share of the available memory: more is an error at once.
 
     Without the limit the kernel would promise it, and when the promise is called in, kill some
     process, maybe somebody else's.
@@ -66,6 +67,22 @@ def limit_to_available(share: float = 0.9) -> None:
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory, of the host or of a GPU, ran out."""
+    words = ("can't allocate memory", "cannot allocate memory", "out of memory")
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or any(word in text for word in words)
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for memory since it started."""
+    try:
+        lines = (_PROC / "vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
 def _field(pid: int, name: str) -> int:

@@ -1,5 +1,6 @@
 """Several ranks train one run: two real processes, gloo, one result."""
 
+import os
 import time
 from dataclasses import replace
 from functools import partial
@@ -12,9 +13,9 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from lightning_bench.bench.execute.job import STOPPED
+from lightning_bench.bench.execute.job import STOPPED, TAKEN
 from lightning_bench.bench.run import fsdp, training
-from lightning_bench.bench.run.distributed import Rank, Siblings
+from lightning_bench.bench.run.distributed import Rank, RankProcesses
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.store import WEIGHTS, Store
 from tests.bench.processes import begin, order, run, start, wait_for, wait_until_left_alone
@@ -30,22 +31,26 @@ def spec(model: str, data: str = "digits", args: dict[str, Any] | None = None, *
     )
 
 
-def trained(of: RunSpec, folder: Path, rank: Rank, siblings: Siblings | None = None) -> None:
+def trained(of: RunSpec, folder: Path, rank: Rank, others: RankProcesses | None = None) -> None:
     """Train as one rank and write what it has; the first one starts the others."""
     torch.set_num_threads(1)
     made, make = [], training.make_task
     training.make_task = lambda *given: made.append(make(*given)) or made[-1]
-    with rank.group("cpu", siblings.start if siblings else None):
+    with rank.process_group("cpu", others.start if others else None):
         outcome = training.train(of, device="cpu", tell=lambda _: None, rank=rank)
     weights = made[0].model.state_dict()
     torch.save({"weights": weights, "outcome": vars(outcome)}, folder / f"{rank.index}.pt")
 
 
+def trained_on_ranks(of: RunSpec, folder: Path, world: int) -> None:
+    with RankProcesses(world, partial(trained, of, folder)) as others:
+        trained(of, folder, Rank(world=world), others)
+
+
 def together(of: RunSpec, world: int, folder: Path) -> list[dict[str, Any]]:
     """What each of so many ranks has after training."""
     folder.mkdir()
-    siblings = Siblings(partial(trained, of, folder)) if world > 1 else None
-    process = start(trained, of, folder, Rank(world=world), siblings)
+    process = start(trained_on_ranks, of, folder, world)
     process.join(240)
     assert process.exitcode == 0
     for index in range(world):
@@ -230,3 +235,32 @@ def test_a_request_ends_all_ranks_at_the_same_step(tmp_path: Path, devices: int)
     assert not (folder / "record.json").exists()
     assert list((folder / "checkpoints").iterdir())
     wait_until_left_alone(folder)
+
+
+def parents(folder: Path) -> None:
+    """Each rank notes its parent."""
+
+    def note(rank: Rank) -> None:
+        (folder / str(rank.index)).write_text(f"{os.getppid()}")
+
+    with RankProcesses(3, note) as others:
+        others.start(Rank(world=3))
+        (folder / "0").write_text(f"{os.getpid()}")
+
+
+def test_the_other_ranks_are_forks_of_the_first_which_has_torch_imported(tmp_path: Path) -> None:
+    process = start(parents, tmp_path)
+    process.join(60)
+    assert process.exitcode == 0
+    first, *others = ((tmp_path / str(index)).read_text() for index in range(3))
+    assert others == [first, first]
+
+
+def test_a_first_rank_that_never_trains_leaves_no_other_behind(tmp_path: Path) -> None:
+    given = order(tmp_path, spec("mlp", args={"width": 16}), devices=3)
+    store = Store(tmp_path)
+    store.prepare()
+    with store.claim(given.spec, 1):
+        process, _ = begin(given)
+        process.join(60)  # it waits for its forks before it ends
+    assert process.exitcode == TAKEN
