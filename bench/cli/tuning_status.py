@@ -34,7 +34,7 @@ def show(console: "Console", plan: "Plan") -> None:
 
 def state(ledger: "Ledger") -> str:
     """Where a search stands, in words."""
-    return "; ".join(filter(None, [_reached(ledger), ledger.said_of_changes]))
+    return "; ".join(filter(None, [_reached(ledger), ledger.outdated_summary]))
 
 
 def _reached(ledger: "Ledger") -> str:

@@ -13,7 +13,7 @@ from lightning_bench.bench.execute.launcher import Ending, Job, Launcher
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.record import Epoch, Failure, FailureClass, Record
-from lightning_bench.bench.store.store import Attempt, Damaged, Store, Taken, read_record
+from lightning_bench.bench.store.store import Attempt, AttemptTaken, Damaged, Store, read_record
 
 #: How often a run that is lost is tried again.
 RETRIES = 2
@@ -266,7 +266,7 @@ class Executor:
         if not folder.is_dir():
             # It died before it could claim its attempt.
             claim = self.store.claim(flight.job_spec.spec, flight.attempt)
-            with suppress(Taken), claim:
+            with suppress(AttemptTaken), claim:
                 pass
         kind: FailureClass = "out-of-memory" if ending.kind == "out-of-memory" else "infrastructure"
         moment = provenance.now()

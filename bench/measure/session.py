@@ -17,8 +17,8 @@ from lightning_bench.bench.store import provenance, session_files
 from lightning_bench.bench.store.measurements import (
     Block,
     Contender,
-    Failure,
     Measurement,
+    MeasurementFailure,
     Memory,
     Session,
     Setting,
@@ -73,7 +73,7 @@ class Racer:
     context: ForkServerContext
     tick: Callable[[], None]
     ready: Ready | None = None
-    failure: Failure | None = None
+    failure: MeasurementFailure | None = None
     blocks: list[Block] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
     _members: list[tuple[BaseProcess, Connection]] = field(default_factory=list)
@@ -169,7 +169,7 @@ class Racer:
                 except (EOFError, ConnectionResetError):
                     answer = self._lost(pipes[pipe])
                 if not isinstance(answer, wanted):
-                    self.failure = Failure(kind=answer.kind, message=answer.message)
+                    self.failure = MeasurementFailure(kind=answer.kind, message=answer.message)
                     return Failed(answer.kind, answer.message)
                 found[pipe] = answer
         return [found[pipe] for pipe in pipes]

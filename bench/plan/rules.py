@@ -112,7 +112,7 @@ def _tuning(plan: Plan) -> Iterator[str]:
 def _choices(plan: Plan) -> Iterator[str]:
     for ledger in plan.searches:
         if ledger.outdated:
-            yield f"{ledger.entry} on {ledger.dataset}: {ledger.said_of_changes}"
+            yield f"{ledger.entry} on {ledger.dataset}: {ledger.outdated_summary}"
 
 
 def _counts(plan: Plan) -> Iterator[str]:

@@ -37,7 +37,7 @@ from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import Epoch, Example, Examples, Failure
-from lightning_bench.bench.store.store import Store, Taken
+from lightning_bench.bench.store.store import AttemptTaken, Store
 from lightning_bench.common import memory
 from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.data.errors import DataError
@@ -78,7 +78,7 @@ def main(
                 _follow(job, rank, device, interrupt)
         except Stopped:
             sys.exit(STOPPED)
-        except Taken:
+        except AttemptTaken:
             sys.exit(TAKEN)
         except OSError as error:
             # The store itself. A parent on this host, which can't write either, says so by itself.

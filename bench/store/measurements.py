@@ -2,26 +2,21 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lightning_bench.bench.spec import Precision, Scalar
-from lightning_bench.bench.store.record import Provenance
-from lightning_bench.bench.study.measure_settings import Mode
+from lightning_bench.bench.store.record import Provenance, Stored
+from lightning_bench.bench.study.measure_settings import MeasureMode
 
 SCHEMA_VERSION = 1
 
 FailureKind = Literal["out-of-memory", "lost", "code"]
 
 
-class _Frozen(BaseModel):
-    # Unknown keys are kept, so that an older bench reads a newer record of the same schema.
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
-class Setting(_Frozen):
+class Setting(Stored):
     """All that has to be equal before two speeds may be compared, hardware and versions apart."""
 
-    mode: Mode
+    mode: MeasureMode
     batch_size: Annotated[int, Field(ge=1, description="examples a step, of each device")]
     precision: Precision = "fp32"
     compile: bool = False
@@ -30,7 +25,7 @@ class Setting(_Frozen):
     threads: Annotated[int, Field(description="CPU threads of each device's process")] = 1
 
 
-class Contender(_Frozen):
+class Contender(Stored):
     """A model with all its arguments, and what to call it."""
 
     label: str
@@ -39,7 +34,7 @@ class Contender(_Frozen):
     family: Annotated[str, Field(description="the architecture that it is a size of")] = ""
 
 
-class Counts(_Frozen):
+class Counts(Stored):
     """Exact counts of a model; FLOPs are two a multiply-add, of one example, on eager code."""
 
     parameters: Annotated[int, Field(description="weights that are tied count once")]
@@ -52,7 +47,7 @@ class Counts(_Frozen):
     tokens: Annotated[int | None, Field(description="the length S of its sequences")] = None
 
 
-class Block(_Frozen):
+class Block(Stored):
     """Some steps with one synchronisation at their end."""
 
     round: int
@@ -68,7 +63,7 @@ class Block(_Frozen):
     energy_j: Annotated[float | None, Field(description="of the whole chip or card")] = None
 
 
-class WarmUp(_Frozen):
+class WarmUp(Stored):
     """How the model was brought to its pace."""
 
     steps: int
@@ -76,7 +71,7 @@ class WarmUp(_Frozen):
     settled: Annotated[bool, Field(description="two medians in a row agreed within 2 %")]
 
 
-class Memory(_Frozen):
+class Memory(Stored):
     """Peak memory of steps at this batch: of a CPU's process tree, or on the card.
 
     `idle` is what was resident before the model was made: Python, torch, what they imported.
@@ -87,14 +82,14 @@ class Memory(_Frozen):
     idle_bytes: int = 0
 
 
-class Failure(_Frozen):
+class MeasurementFailure(Stored):
     """Why there is no figure; that a model is out of memory at a batch size is a result."""
 
     kind: FailureKind
     message: str
 
 
-class Measurement(_Frozen):
+class Measurement(Stored):
     """One contender in one setting, with its raw samples in the order they were taken."""
 
     contender: Contender
@@ -116,10 +111,10 @@ class Measurement(_Frozen):
     ] = None
     blocks: list[Block] = []
     latency_s: Annotated[list[float], Field(description="single steps at batch 1")] = []
-    failure: Failure | None = None
+    failure: MeasurementFailure | None = None
 
 
-class Processor(_Frozen):
+class Processor(Stored):
     """A GPU's state."""
 
     name: str
@@ -127,7 +122,7 @@ class Processor(_Frozen):
     foreign_processes: int | None = None
 
 
-class Machine(_Frozen):
+class Machine(Stored):
     """How the machine was at one moment."""
 
     load_1min: float | None = None
@@ -141,7 +136,7 @@ class Machine(_Frozen):
     gpus: list[Processor] = []
 
 
-class Session(_Frozen):
+class Session(Stored):
     """Measurements that took turns on one machine, round by round."""
 
     schema_version: int = SCHEMA_VERSION

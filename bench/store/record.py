@@ -23,16 +23,24 @@ Status = Literal["done", "failed", "pruned"]
 FailureClass = Literal["out-of-memory", "data", "divergence", "infrastructure", "code"]
 
 
+class Stored(BaseModel):
+    """Frozen data of a file of the store.
+
+    Unknown keys are kept, so that an older bench reads a newer file of the same schema.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
 # JSON has no NaN: one is kept as text, which is read as a number again.
 _NUMBERS = ConfigDict(ser_json_inf_nan="strings")
 
 
-class _Frozen(BaseModel):
-    # Unknown keys are kept, so that an older bench reads a newer record of the same schema.
-    model_config = ConfigDict(extra="allow", frozen=True, **_NUMBERS)
+class _RecordPart(Stored):
+    model_config = _NUMBERS
 
 
-class Failure(_Frozen):
+class Failure(_RecordPart):
     """Why a run failed: its class, one line, and the log that tells the rest."""
 
     kind: FailureClass
@@ -137,7 +145,7 @@ def _curve_schema(source: Any, handler: GetCoreSchemaHandler) -> core_schema.Cor
     return core_schema.no_info_after_validator_function(Curve.of, either)
 
 
-class Cost(_Frozen):
+class Cost(_RecordPart):
     """What the run took."""
 
     parameters: int
@@ -149,7 +157,7 @@ class Cost(_Frozen):
     peak_memory_bytes: int
 
 
-class DataFacts(_Frozen):
+class DataFacts(_RecordPart):
     """What data the run really saw."""
 
     fingerprint: Annotated[str, Field(description="SHA-256 of contents and split indices")]
@@ -159,7 +167,7 @@ class DataFacts(_Frozen):
     revision: Annotated[str, Field(description="commit of the hub's files, if they tell it")] = ""
 
 
-class Start(_Frozen):
+class Start(_RecordPart):
     """The weights that a run started from: those of another run, or published ones."""
 
     key: Annotated[str, Field(description="of the run that left them; empty if published")] = ""
@@ -170,7 +178,7 @@ class Start(_Frozen):
     fresh: Annotated[int, Field(description="parameters that were initialised anew")]
 
 
-class Example(_Frozen):
+class Example(_RecordPart):
     """A training example or a few of a class, for people to look at."""
 
     label: str = ""
@@ -178,14 +186,14 @@ class Example(_Frozen):
     picture: Annotated[str, Field(description="images side by side, as a data URI")] = ""
 
 
-class Examples(_Frozen):
+class Examples(_RecordPart):
     """What the data of a fingerprint looks like."""
 
     classes: Annotated[int, Field(description="how many there are; not all need be shown")] = 0
     shown: list[Example]
 
 
-class Provenance(_Frozen):
+class Provenance(_RecordPart):
     """Where the numbers come from."""
 
     environment: Annotated[
@@ -204,7 +212,7 @@ class Provenance(_Frozen):
     compiled: bool = False
 
 
-class Record(_Frozen):
+class Record(_RecordPart):
     """A run's result. `metrics` are those of the test split, scored once after training."""
 
     schema_version: int = SCHEMA_VERSION
@@ -236,7 +244,7 @@ class Record(_Frozen):
     ] = []
 
 
-class Environment(_Frozen):
+class Environment(_RecordPart):
     """Hardware and packages, shared by the records of all runs made with them."""
 
     python: str

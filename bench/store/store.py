@@ -49,7 +49,7 @@ _MIDDLE = b'","record":'
 Request = Literal["prune", "stop"]
 
 
-class Taken(Exception):
+class AttemptTaken(Exception):
     """Somebody else has made the next attempt since the caller looked."""
 
 
@@ -135,7 +135,7 @@ class Store:
 
     @contextmanager
     def claim(self, spec: RunSpec, number: int) -> Iterator[Path]:
-        """Make attempt `number` at a run and hold it; Taken if it exists already."""
+        """Make attempt `number` at a run and hold it; AttemptTaken if it exists already."""
         self.runs.mkdir(parents=True, exist_ok=True)
         # A leading dot keeps the half-made folder out of every scan.
         made = Path(tempfile.mkdtemp(prefix=".", dir=self.runs))
@@ -150,7 +150,7 @@ class Store:
                     part.unlink()
                 made.rmdir()
                 if target.is_dir():
-                    raise Taken(target.name) from None
+                    raise AttemptTaken(target.name) from None
                 raise
             yield target
 

@@ -4,20 +4,17 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lightning_bench.bench.spec import Scalar
+from lightning_bench.bench.store.record import Stored
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter
 
 TrialState = Literal["done", "pruned", "failed"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
-class Trial(_Frozen):
+class Trial(Stored):
     """A trial that is over. Its value is of the validation split after the last epoch.
 
     That, and not the best epoch's, since a final run keeps its last weights too.
@@ -43,7 +40,7 @@ class Trial(_Frozen):
     reason: Annotated[str, Field(description="why it has no value")] = ""
 
 
-class Ledger(_Frozen):
+class Ledger(Stored):
     """What one entry spent on one data set, and what is left."""
 
     entry: str
@@ -66,7 +63,7 @@ class Ledger(_Frozen):
         return math.fsum(trial.device_h for trial in self.trials)
 
     @property
-    def said_of_changes(self) -> str:
+    def outdated_summary(self) -> str:
         """Which trials ran with other code, in words; empty where none did."""
         if not self.outdated:
             return ""

@@ -6,13 +6,13 @@ from pydantic import Field
 
 from lightning_bench.bench.spec import Precision, Settings
 
-Mode = Literal["infer", "train"]
+MeasureMode = Literal["infer", "train"]
 
 
 class Measure(Settings):
     """What the page's `measure:` says: each entry's model is measured on each data set's input."""
 
-    mode: Annotated[list[Mode], Field(min_length=1)] = ["infer", "train"]
+    mode: Annotated[list[MeasureMode], Field(min_length=1)] = ["infer", "train"]
     batch_size: Annotated[int, Field(ge=1, description="of every model alike")] = 32
     precision: Precision = "fp32"
     compile: bool = False

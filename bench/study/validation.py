@@ -7,7 +7,6 @@ Pydantic has checked each value by itself, and `resolved` that every name stands
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lightning_bench.bench.spec import ModelSpec
 from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.messages import PageError
 from lightning_bench.bench.study.page import Location
@@ -74,17 +73,19 @@ def _epochs(study: Study) -> Iterator[PageError]:
 def _origins(study: Study) -> Iterator[PageError]:
     for entry in study.resolved.values():
         at = ("entries", entry.label)
-        yield from _one_origin(at, entry.model, entry.entry.start, entry.entry.weights)
+        yield from _one_origin(at, entry.variant, entry.entry.start, entry.entry.weights)
         for run in entry.lineage:
             at = ("stages", run.name)
-            yield from _one_origin(at, run.spec.model, run.stage.start, run.stage.weights)
+            yield from _one_origin(at, run.variant, run.stage.start, run.stage.weights)
 
 
-def _one_origin(at: Location, model: ModelSpec, start: str, weights: str) -> Iterator[PageError]:
+def _one_origin(
+    at: Location, variant: model_catalogue.Entry, start: str, weights: str
+) -> Iterator[PageError]:
     if start and weights:
         yield PageError((*at, "weights"), "it starts from a stage or from weights")
-    if weights and "weights" in model_catalogue.find(model.name).arguments:
-        message = f"{model.name} takes them as args: {{weights: {weights}}}"
+    if weights and "weights" in variant.arguments:
+        message = f"{variant.name} takes them as args: {{weights: {weights}}}"
         yield PageError((*at, "weights"), message)
 
 

@@ -89,7 +89,7 @@ def findings(request: Request) -> list[str]:
         if ledger.closed and ledger.best is None
     ]
     found += [
-        f"The search of {ledger.entry} on {ledger.dataset}: {ledger.said_of_changes}. What was "
+        f"The search of {ledger.entry} on {ledger.dataset}: {ledger.outdated_summary}. What was "
         "chosen stays chosen; another search.seed searches again."
         for ledger in request.searches
         if ledger.outdated

@@ -12,7 +12,7 @@ from lightning_bench.bench.execute.job import Execution, JobSpec
 from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Epoch, Record
-from lightning_bench.bench.store.store import Store, Taken
+from lightning_bench.bench.store.store import AttemptTaken, Store
 from lightning_bench.bench.study.study import Run
 from tests.factory import SPEC, failure, record, spec
 
@@ -135,7 +135,7 @@ def is_stopped(store: Store, order: JobSpec) -> Ending:
 
 def is_taken(store: Store, order: JobSpec) -> Ending:
     finishes(store, order)
-    with pytest.raises(Taken), store.claim(order.spec, order.attempt):
+    with pytest.raises(AttemptTaken), store.claim(order.spec, order.attempt):
         pass
     return Ending("taken")
 

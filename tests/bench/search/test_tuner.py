@@ -181,10 +181,10 @@ def test_trials_that_ran_with_other_code_are_told(page, tmp_path: Path) -> None:
         bench.run(bench.take(), [0.4])
     (book,) = ledger.books(bench.cells, bench.store.root)
     today = dict(source_digests.of_run(bench.cells[0].base))
-    assert book.ledger(today).said_of_changes == ""
+    assert book.ledger(today).outdated_summary == ""
     found = book.ledger({**today, "models/mlp.py": "another"})
     assert found.outdated == 2
-    assert found.said_of_changes == (
+    assert found.outdated_summary == (
         "2 of 2 trials ran with other code (models/mlp.py changed since)"
     )
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.store.record import Curve, Environment, Epoch, Example, Examples, Record
-from lightning_bench.bench.store.store import Damaged, Store, Taken, read_record
+from lightning_bench.bench.store.store import AttemptTaken, Damaged, Store, read_record
 from lightning_bench.common.files import write_atomically
 from tests.factory import SPEC, record
 
@@ -84,9 +84,9 @@ def test_running_and_interrupted_are_told_by_the_lock(store: Store) -> None:
 
 
 def test_an_attempt_is_given_once(store: Store) -> None:
-    with store.claim(SPEC, 1), pytest.raises(Taken), store.claim(SPEC, 1):
+    with store.claim(SPEC, 1), pytest.raises(AttemptTaken), store.claim(SPEC, 1):
         pass
-    with pytest.raises(Taken), store.claim(SPEC, 1):
+    with pytest.raises(AttemptTaken), store.claim(SPEC, 1):
         pass
     # The loser's half-made folder is gone.
     assert [path.name for path in store.runs.iterdir()] == [f"{SPEC.key}.1"]
@@ -187,7 +187,7 @@ def _race(root: Path, barrier: object, won: object) -> None:
             with Store(root).claim(spec, 1) as folder:
                 Store(root).write_record(folder, record(spec))
                 won.put(seed)  # type: ignore[attr-defined]
-        except Taken:
+        except AttemptTaken:
             pass
 
 

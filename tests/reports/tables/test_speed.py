@@ -8,9 +8,9 @@ from lightning_bench.bench.store.measurements import (
     Block,
     Contender,
     Counts,
-    Failure,
     Machine,
     Measurement,
+    MeasurementFailure,
     Memory,
     Session,
     Setting,
@@ -109,7 +109,7 @@ def test_an_unlike_setting_or_unit_has_a_table_of_its_own():
 
 def test_what_failed_or_is_noisy_is_seen():
     failed = measurement(
-        "big", blocks=[], failure=Failure(kind="out-of-memory", message="no 64 GB")
+        "big", blocks=[], failure=MeasurementFailure(kind="out-of-memory", message="no 64 GB")
     )
     restless = WarmUp(steps=9, seconds=60, settled=False)
     noisy = measurement("noisy", spread=0.12, warm_up=restless)
