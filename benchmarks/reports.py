@@ -25,10 +25,12 @@ from benchmarks.planning import fill
 from lightning_bench.bench.spec import DataSpec, ModelSpec, RunSpec
 from lightning_bench.bench.store.record import Cost, DataFacts, Epoch, Provenance, Record
 from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.study.study import Entry, Study
 from lightning_bench.reports.build import build
 from lightning_bench.reports.inputs_digest import inputs
 from lightning_bench.reports.render.write import write
-from lightning_bench.reports.report import Entry, Report, Request, Run
+from lightning_bench.reports.report import Report
+from lightning_bench.reports.request import ReportedRun, Request
 
 T = TypeVar("T")
 PAGE = """\
@@ -84,7 +86,7 @@ def record(entry: str, dataset: str, seed: int, accuracy: float) -> Record:
     )
 
 
-def study(entries: int, datasets: int, seeds: int) -> tuple[Request, list[Run]]:
+def study(entries: int, datasets: int, seeds: int) -> tuple[Request, list[ReportedRun]]:
     """A request and its runs, all done."""
     rng = np.random.default_rng(0)
     means = 0.8 + 0.1 * rng.random((entries, 1, 1))
@@ -94,15 +96,17 @@ def study(entries: int, datasets: int, seeds: int) -> tuple[Request, list[Run]]:
     for (entry, dataset, seed), accuracy in np.ndenumerate(scores):
         made = record(labels[entry], names[dataset], seed, float(accuracy))
         place = {"entry": labels[entry], "dataset": names[dataset], "seed": seed}
-        runs.append(Run(**place, key=made.key, state="done", record=made))
-    request = Request(
-        study="speed",
+        runs.append(ReportedRun(**place, key=made.key, state="done", record=made))
+    page = Study(
+        name="speed",
         scale="full",
         title="Speed",
-        entries=[Entry(label=label, model=label) for label in labels],
-        metrics={name: ["accuracy"] for name in names},
+        question="",
+        data=[DataSpec(name=name) for name in names],
+        entries={label: Entry(model=label) for label in labels},
+        seeds=list(range(seeds)),
     )
-    return request, runs
+    return Request(study=page, metrics={name: ["accuracy"] for name in names}), runs
 
 
 def timed(what: str, function: Callable[[], T]) -> tuple[T, float]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from lightning_bench.reports import inputs_digest
 from lightning_bench.reports.figures import captions
 from lightning_bench.reports.figures.figure_data import Sketch
-from lightning_bench.reports.report import Report, Request, Run, State
+from lightning_bench.reports.report import Report, State
+from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.statistics import per_example, ranking, samples
 from lightning_bench.reports.tables import (
     across_data_sets,
@@ -26,7 +27,7 @@ STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "p
 
 def build(
     request: Request,
-    runs: Sequence[Run],
+    runs: Sequence[ReportedRun],
     predictions: Mapping[str, per_example.Predictions] | None = None,
     drawable: Callable[[Sketch], None] | None = None,
 ) -> Report:
@@ -58,11 +59,11 @@ def build(
     ]
     return Report(
         inputs=inputs_digest.inputs(request, runs),
-        study=request.study,
-        scale=request.scale,
-        title=request.title,
-        question=request.question,
-        command=request.command,
+        study=request.study.name,
+        scale=request.study.scale,
+        title=request.study.title,
+        question=request.study.question,
+        command=request.study.command,
         runs={state: counts[state] for state in STATES if counts[state]},
         findings=[
             *tuning.findings(request),

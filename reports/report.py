@@ -1,17 +1,14 @@
-"""What a report is made of: runs and a request go in, tables of still numbers come out.
+"""The schema of a report: tables of still numbers, findings, figures' captions and provenance.
 
 Types only. Importing this module costs pydantic and nothing else, so that a finished report can
-be read and printed without pandas, scipy or matplotlib.
+be read and printed without pandas, scipy or matplotlib. What it is made from: `request`.
 """
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from lightning_bench.bench.spec import Recipe, Scalar
-from lightning_bench.bench.store.measurements import Session
-from lightning_bench.bench.store.record import Environment, Examples, Record
-from lightning_bench.bench.store.trial import Ledger
+from lightning_bench.bench.store.record import Examples
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
 REPORT_VERSION = 11
@@ -23,24 +20,6 @@ Verdict = Literal["better", "worse", "undecided"]
 Source = Literal["measured", "published"]
 # How a cell is printed: mean ± half the 95 % interval, mean ± SD, a whole number, a plain number.
 Kind = Literal["interval", "sd", "count", "number"]
-
-# Fractions that everybody prints in per cent.
-PERCENT = (
-    "accuracy",
-    "accuracy_mismatched",
-    "masked_accuracy",
-    "nsp_accuracy",
-    "top1",
-    "top5",
-    "f1",
-    "f1_mismatched",
-    "macro_f1",
-    "matthews",
-    "pearson",
-    "spearman",
-)
-# Whatever is not here is better when higher.
-LOWER_IS_BETTER = ("loss", "perplexity", "error", "mse", "mae")
 
 
 class _Frozen(BaseModel):
@@ -55,124 +34,6 @@ class Attempt(_Frozen):
     cause: Annotated[str, Field(description="in a line")]
     log: Annotated[str, Field(description="relative to the store")]
     device_h: Annotated[float | None, Field(description="None where nobody could tell")] = None
-
-
-class Run(_Frozen):
-    """One planned run and what became of it. A stale or failed run may carry a record too."""
-
-    entry: Annotated[str, Field(description="label of its entry in the request")]
-    group: str = ""
-    dataset: str
-    seed: int
-    key: str
-    state: State
-    reason: Annotated[str, Field(description="why it is in that state, in words")] = ""
-    record: Record | None = None
-    checksum: Annotated[str, Field(description="of the record, if a store has told it")] = ""
-    folder: Annotated[str | None, Field(description="relative to the store")] = None
-    earlier: Annotated[list[Attempt], Field(description="before the record's own, if any")] = []
-
-
-class Entry(_Frozen):
-    """One line of the comparison: an architecture and its settings."""
-
-    label: str
-    group: str = ""
-    model: str
-    args: dict[str, Scalar] = {}
-    published: Annotated[
-        str | None, Field(description="label of the printed row that it reproduces")
-    ] = None
-    family: Annotated[str, Field(description="models that differ in size alone share one")] = ""
-    depth: Annotated[int | None, Field(description="blocks or layers, where it is known")] = None
-
-
-class Counts(_Frozen):
-    """What a model counts, of one that nobody trains."""
-
-    parameters: int
-    flops: Annotated[int, Field(description="of one example's forward pass, two a multiply-add")]
-    layers: Annotated[int | None, Field(description="equal blocks, one after the other")] = None
-    tokens: Annotated[int | None, Field(description="the length S of its sequences")] = None
-
-
-class Printed(_Frozen):
-    """A value in print, in the column's printed unit (per cent; parameters as a count)."""
-
-    text: str
-    value: float | None = None
-    spread: Annotated[float | None, Field(description="what stands after ±, of any kind")] = None
-
-
-class Published(_Frozen):
-    """A printed row to stand beside ours; by the ids of the report's columns."""
-
-    label: str
-    group: str = ""
-    cite: str
-    cells: dict[str, Printed]
-    remarks: Annotated[dict[str, str], Field(description="why a value can't be right")] = {}
-
-
-class Request(_Frozen):
-    """What is to be reported. Order matters: rows and columns come out as they stand here."""
-
-    study: str
-    scale: str
-    title: str
-    question: str = ""
-    command: Annotated[str, Field(description="what reproduces the report")] = ""
-    entries: Annotated[list[Entry], Field(min_length=1)]
-    metrics: Annotated[
-        dict[str, Annotated[list[str], Field(min_length=1)]],
-        Field(min_length=1, description="by data set; the first is primary, and ranked"),
-    ]
-    averages: Annotated[
-        dict[str, list[str]],
-        Field(description="columns of means over data sets: title -> data sets of one metric"),
-    ] = {}
-    higher_is_better: Annotated[
-        dict[str, bool], Field(description="by metric; what is left out goes by its name")
-    ] = {}
-    percent: Annotated[list[str], Field(description="metrics printed times 100")] = [*PERCENT]
-    published: Annotated[list[Published], Field(description="as reports.printed gives them")] = []
-    seeds: list[int] = []
-    counted: Annotated[
-        dict[str, Counts], Field(description="by entry, of a study that trains nothing")
-    ] = {}
-    epochs_to: Annotated[dict[str, float], Field(description="goals of metrics, for a table")] = {}
-    neutral: Annotated[list[str], Field(description="metrics of which more is not better")] = []
-    recipe: Annotated[Recipe | None, Field(description="the one that all entries share")] = None
-    facts: Annotated[
-        dict[str, str], Field(description="more for the footnotes: budget, augmentation, …")
-    ] = {}
-    unequal: Annotated[
-        list[str], Field(description="what was not equal between entries, a sentence each")
-    ] = []
-    environments: Annotated[dict[str, Environment], Field(description="by digest")] = {}
-    measured: Annotated[Session | None, Field(description="speeds of the entries' models")] = None
-    contenders: Annotated[
-        dict[str, dict[str, str]], Field(description="there: data set -> entry -> label")
-    ] = {}
-    searches: Annotated[
-        list[Ledger], Field(description="one for each entry and data set, where these were tuned")
-    ] = []
-    sheets: Annotated[dict[str, Examples], Field(description="by data set, if kept")] = {}
-
-    @model_validator(mode="after")
-    def _averages_of_one_metric(self) -> Self:
-        for title, datasets in self.averages.items():
-            metrics = {self.metrics.get(name, [name])[0] for name in datasets}
-            if len(metrics) != 1 or not set(datasets) <= self.metrics.keys():
-                raise ValueError(
-                    f"average {title!r}: needs data sets of the request with one primary metric,"
-                    f" not {', '.join(datasets) or 'none'}"
-                )
-        return self
-
-    def higher_better(self, metric: str) -> bool:
-        """Whether more of this metric is better."""
-        return self.higher_is_better.get(metric, metric not in LOWER_IS_BETTER)
 
 
 class Column(_Frozen):

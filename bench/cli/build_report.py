@@ -1,49 +1,29 @@
-"""From a plan to a report: what `bench run` and `bench report` have in common."""
+"""From a plan to a report: what `bench run`, `report`, `compare` and `sync` have in common."""
 
 import hashlib
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
-from math import comb
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.common.messages import nearest
 from lightning_bench.models.probes import PROBES
-from lightning_bench.reports import inputs_digest
+from lightning_bench.reports import from_plan, inputs_digest
 from lightning_bench.reports.render.write import FORMATS, Format, kinds_of_figures, paths, write
-from lightning_bench.reports.report import (
-    PERCENT,
-    Attempt,
-    Counts,
-    Entry,
-    OnExamples,
-    Published,
-    Report,
-    Request,
-    Run,
-    State,
-)
+from lightning_bench.reports.report import OnExamples, Report
+from lightning_bench.reports.request import PERCENT, ModelCounts, ModelFacts, ReportedRun, Request
+from lightning_bench.reports.tables import printed_tables
+from lightning_bench.reports.tables.depth_scaling import DEPTH
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.plan.plan import Plan, PlannedRun
-    from lightning_bench.bench.store import store as stores
-    from lightning_bench.bench.store.record import Examples
+    from lightning_bench.bench.plan.plan import Plan
     from lightning_bench.bench.store.store import Store
-    from lightning_bench.bench.study.study import Entry as StudyEntry
+    from lightning_bench.bench.study.resolved import ResolvedEntry
     from lightning_bench.bench.study.study import Study
     from lightning_bench.data.catalogue.dataset import DataSet
     from lightning_bench.reports.figures.drawing_process import Studio
     from lightning_bench.reports.figures.figure_data import Sketch
-
-#: A report compares trained models on the test examples up to these; it takes about a second.
-MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
-# A variant's name without its size, as gmlp-text of gmlp-text-18, and vit of vit-b16.
-_FAMILY = re.compile(r"-(?=[a-z]{0,2}\d|(?:tiny|mini|small|base|large)$)")
-_DEPTH = re.compile(r"(\d+) (?:blocks|layers)$|^ResNet-(\d+)$")
 
 
 def folder(study: "Study", store: "Store", settings: Iterable[str]) -> Path:
@@ -70,28 +50,47 @@ def make(
 
     It is shown as soon as it is there, before its files are.
     """
-    request, runs = _request(plan, store, against), _runs(plan, store)
+    request, runs = request_of(plan, store, against), from_plan.runs(plan, store)
     wanted: list[Format] = sorted({*formats, "json"})
-    if not afresh:
-        found = _current(target / "report.json", inputs_digest.inputs(request, runs))
-        if found and all((target / path).exists() for path in paths(found, wanted)):
-            show(found)
-            return found
+    current = None if afresh else _current(target, request, runs)
+    if current and all((target / path).exists() for path in paths(current, wanted)):
+        show(current)
+        return current
     from lightning_bench.reports.build import build
 
     kinds = kinds_of_figures(wanted)
     drawn: Iterator[tuple[str, bytes]] = iter(())
 
-    def draw(found: "Sketch") -> None:
+    def draw(sketch: "Sketch") -> None:
         from lightning_bench.reports.figures import drawing_process
 
         nonlocal drawn
-        drawn = drawing_process.files(found, runs, kinds, studio)
+        drawn = drawing_process.files(sketch, runs, kinds, studio)
 
-    report = build(request, runs, _predictions(plan), draw if kinds else None)
+    predictions = from_plan.few_predictions(plan)
+    report = build(request, runs, predictions, draw if kinds else None)
     write(report, runs, target, wanted, show, drawn)
     _write_chosen(plan, target)
     return report
+
+
+def read_or_build(plan: "Plan", store: "Store", target: Path) -> Report:
+    """The report of a plan's records, without a file written: that at `target` if it is current."""
+    request, runs = request_of(plan, store), from_plan.runs(plan, store)
+    if current := _current(target, request, runs):
+        return current
+    from lightning_bench.reports.build import build
+
+    return build(request, runs, from_plan.few_predictions(plan))
+
+
+def _current(target: Path, request: Request, runs: list[ReportedRun]) -> Report | None:
+    """The report in a folder, if it was built from just these inputs."""
+    try:
+        report = Report.model_validate_json((target / "report.json").read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return report if report.inputs == inputs_digest.inputs(request, runs) else None
 
 
 def chosen_pages(plan: "Plan", target: Path) -> dict[Path, str]:
@@ -118,86 +117,33 @@ def on_examples(plan: "Plan", store: "Store", a: str, b: str) -> list[OnExamples
     """Two entries on the same test examples, however large the study is."""
     from lightning_bench.reports.statistics import per_example, samples
 
-    request, runs = _request(plan, store), _runs(plan, store)
-    entries = [entry for entry in request.entries if entry.label in (a, b)]
-    request = request.model_copy(update={"entries": entries})
-    mine = [run for run in runs if run.entry in (a, b)]
-    return per_example.compare(request, samples.collect(request, mine), _read(plan, {a, b}))
+    request = request_of(plan, store)
+    runs = [run for run in from_plan.runs(plan, store) if run.entry in (a, b)]
+    entries = {label: entry for label, entry in request.entries.items() if label in (a, b)}
+    study = request.study.model_copy(update={"entries": entries})
+    request = request.model_copy(update={"study": study})
+    predictions = from_plan.predictions(plan, {a, b})
+    return per_example.compare(request, samples.collect(request, runs), predictions)
 
 
-def _predictions(plan: "Plan") -> dict[str, Any] | None:
-    """Per-example results by key; None where it is long work, which `bench compare` does a pair."""
-    pairs = comb(len(plan.study.entries), 2) * len(plan.study.data)
-    records = (planned.attempt.record for planned in plan.runs if planned.attempt)
-    scored = sum(record.scored for record in records if record)
-    return _read(plan) if pairs <= MOST_PAIRS and scored <= MOST_EXAMPLES else None
-
-
-def _read(plan: "Plan", entries: Collection[str] | None = None) -> dict[str, Any]:
-    """The predictions of finished runs, of some entries or all; a damaged file is left out."""
-    from lightning_bench.bench.store import predictions
-    from lightning_bench.bench.store.store import Damaged
-
-    found = {}
-    for planned in plan.runs:
-        record = planned.attempt.record if planned.attempt else None
-        wanted = planned.state == "done" and (entries is None or planned.run.entry in entries)
-        if wanted and planned.attempt and record and record.predictions:
-            with suppress(Damaged):
-                found[planned.key] = predictions.read(planned.attempt.folder, record.predictions)
-    return found
-
-
-def _current(path: Path, inputs: str) -> Report | None:
-    """The report at a path, if it was built from just these inputs."""
-    try:
-        report = Report.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return report if report.inputs == inputs else None
-
-
-def _request(plan: "Plan", store: "Store", against: str | None = None) -> Request:
+def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Request:
+    """A plan's report as it is asked for, with what the catalogues of models and data know."""
     from lightning_bench.data import catalogue as data_catalogue
+    from lightning_bench.reports.text import provenance_lines
 
     study = plan.study
     datasets = study.datasets
-    digests = {
-        planned.attempt.record.provenance.environment
-        for planned in plan.runs
-        if planned.attempt and planned.attempt.record
-    }
-    environments = {d: store.read_environment(d) for d in sorted(filter(None, digests))}
     return Request(
-        study=study.name,
-        scale=study.scale,
-        title=study.title,
-        question=study.question,
-        command=study.command,
-        entries=[
-            Entry(
-                label=label,
-                group=entry.group,
-                model=entry.model,
-                args=entry.args,
-                published=entry.published or None,
-                family=_FAMILY.split(entry.model)[0],
-                depth=_depth(entry),
-            )
-            for label, entry in study.entries.items()
-        ],
+        study=study,
+        models={label: model_facts(entry) for label, entry in study.resolved.items()},
         metrics={
             name: [*dataset.reported, *_measured(plan, name)] for name, dataset in datasets.items()
         },
         counted=_counted(study) if not study.seeds else {},
-        epochs_to=study.epochs_to,
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
         higher_is_better=dict(data_catalogue.HIGHER_IS_BETTER),
         percent=[*PERCENT, *_shifted(datasets.values())],
-        averages=study.averages,
-        published=published(study, against),
-        seeds=study.seeds,
-        recipe=study.recipe,
+        published=printed_tables.for_study(study, against),
         facts={
             "data": "; ".join(
                 f"{dataset.title} ({dataset.source}; {dataset.policy}; {dataset.licence})"
@@ -205,26 +151,19 @@ def _request(plan: "Plan", store: "Store", against: str | None = None) -> Reques
             ),
             **{f"start, {name}": text for name, text in study.origins().items()},
         },
-        unequal=_unequal(study),
-        environments={d: found for d, found in environments.items() if found},
+        unequal=provenance_lines.departures(study),
+        environments=from_plan.environments(plan, store),
         searches=plan.searches,
         **_speeds(plan, store),
-        sheets=_sheets(plan, store),
+        sheets=from_plan.sheets(plan, store),
     )
 
 
-def _depth(entry: "StudyEntry") -> int | None:
-    """Blocks or layers: an argument, its default, or told by the model's title."""
-    from lightning_bench.models.registry import catalogue as model_catalogue
-
-    variant = model_catalogue.find(entry.model)
-    for name in ("depth", "layers"):
-        argument = variant.arguments.get(name)
-        value = entry.args.get(name, argument.default if argument else None)
-        if isinstance(value, int):
-            return value
-    told = _DEPTH.search(variant.title)
-    return int(told[1] or told[2]) if told else None
+def model_facts(entry: "ResolvedEntry") -> ModelFacts:
+    """The family of an entry's model and its depth, which an argument may change."""
+    own = (value for name, value in entry.model.args.items() if name in DEPTH)
+    depth = next((value for value in own if isinstance(value, int)), entry.variant.depth)
+    return ModelFacts(family=entry.variant.family, depth=depth)
 
 
 def _speeds(plan: "Plan", store: "Store") -> dict[str, Any]:
@@ -241,18 +180,7 @@ def _speeds(plan: "Plan", store: "Store") -> dict[str, Any]:
     return {"measured": session, "contenders": labels}
 
 
-def _sheets(plan: "Plan", store: "Store") -> "dict[str, Examples]":
-    """What each data set looks like, by the newest data that a run was made with."""
-    fingerprints = {
-        planned.run.dataset: record.data.fingerprint
-        for planned in plan.runs
-        if planned.attempt and (record := planned.attempt.record) and record.data
-    }
-    found = {name: store.read_examples(mark) for name, mark in fingerprints.items()}
-    return {name: examples for name, examples in found.items() if examples}
-
-
-def _counted(study: "Study") -> dict[str, Counts]:
+def _counted(study: "Study") -> dict[str, ModelCounts]:
     """What the models of a study that trains nothing count, on the first data set they read."""
     from lightning_bench.models.registry import catalogue as model_catalogue
 
@@ -265,7 +193,7 @@ def _counted(study: "Study") -> dict[str, Counts]:
     for label, counts in zip(read, model_catalogue.counts(wanted), strict=True):
         if "error" in counts:
             raise UserError(f"{study.name}: {label} can't be made: {counts['error']}")
-        found[label] = Counts.model_validate(counts)
+        found[label] = ModelCounts.model_validate(counts)
     return found
 
 
@@ -285,121 +213,3 @@ def _shifted(datasets: "Iterable[DataSet]") -> list[str]:
     """Metrics of shifted tests that are shares, as those of the plain test."""
     found = {name for dataset in datasets for name in dataset.reported}
     return sorted(name for name in found if name.partition("_shift")[0] in {*PERCENT} - {name})
-
-
-def _unequal(study: "Study") -> list[str]:
-    """Entries whose recipe departs from the study's, those with the same departure together."""
-    from lightning_bench.reports.text.numbers import joined
-
-    departed: dict[str, list[str]] = {}
-    for label, entry in study.entries.items():
-        if study.resolved[label].recipe != study.recipe:
-            what = ", ".join(f"{key} {value}" for key, value in entry.recipe.items())
-            departed.setdefault(what, []).append(label)
-    read: dict[str, list[str]] = {}
-    for label, entry in study.entries.items():
-        for spec in entry.data:
-            settings = spec.model_dump(exclude_defaults=True, exclude={"name"})
-            told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
-            if spec not in study.data:
-                read.setdefault(f"{spec.name} with {told or 'its own settings'}", []).append(label)
-    return [
-        f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} {done} {what}."
-        for done, found in (("trained with", departed), ("given", read))
-        for what, labels in found.items()
-    ]
-
-
-def published(study: "Study", against: str | None = None) -> list[Published]:
-    """The printed rows that the page wants beside ours; `against` may want none, or a page's too.
-
-    A page of one's own names its columns as the report does, `digits/accuracy` or `parameters`.
-    """
-    from lightning_bench.reports.tables import printed_tables
-
-    if against == "none":
-        return []
-    found = []
-    try:
-        for table, columns in study.published.items():
-            if table not in printed_tables.names():
-                raise UserError(
-                    f"unknown printed table {table!r}{nearest(table, printed_tables.names())}"
-                )
-            found += printed_tables.rows(table, columns)
-    except ValueError as error:
-        raise UserError(f"{study.name}: {error}") from None
-    if against == "published" and not found:
-        raise UserError(f"{study.name} names no printed table; --against PATH reads one of yours")
-    return found if against in (None, "published") else [*found, *_own(study, Path(against))]
-
-
-def _own(study: "Study", path: Path) -> list[Published]:
-    """The rows of a page of the user's."""
-    from lightning_bench.reports.tables import printed_tables
-
-    try:
-        table = printed_tables.load_page(path)
-    except OSError as error:
-        raise UserError(
-            f"--against {path}: {error.strerror}; it takes published, none, or a page"
-        ) from None
-    except ValueError as error:
-        raise UserError(f"--against {error}") from None
-    ids = [f"{name}/{metric}" for name, d in study.datasets.items() for metric in d.metrics]
-    known = {column: column for column in table.columns if column in [*ids, "parameters"]}
-    if not known.keys() - {"parameters"}:
-        raise UserError(f"--against {path}: no column is one of {', '.join(ids)}")
-    return printed_tables.beside(table, path.stem, known)
-
-
-def _runs(plan: "Plan", store: "Store") -> list[Run]:
-    groups = {label: entry.group for label, entry in plan.study.entries.items()}
-    runs = store.runs.relative_to(store.root)
-    return [
-        Run(
-            entry=planned.run.entry,
-            group=groups[planned.run.entry],
-            dataset=planned.run.dataset,
-            seed=planned.run.spec.seed,
-            key=planned.key,
-            state=_state(planned),
-            reason=planned.reason,
-            record=planned.attempt.record if planned.attempt else None,
-            checksum=planned.attempt.checksum if planned.attempt else "",
-            folder=f"{runs}/{planned.attempt.folder.name}" if planned.attempt else None,
-            earlier=_earlier(planned.attempt, store) if planned.attempt else [],
-        )
-        for planned in plan.runs
-    ]
-
-
-def _state(planned: "PlannedRun") -> State:
-    record = planned.attempt.record if planned.attempt else None
-    return "pruned" if record and record.status == "pruned" else planned.state
-
-
-def _earlier(newest: "stores.Attempt", store: "Store") -> list[Attempt]:
-    """What came before the record; a newest attempt that left none is among it, once it ended."""
-    from lightning_bench.reports.tables.failed_attempts import of_record
-
-    found = []
-    ended = [] if newest.record or newest.state == "running" else [newest]
-    for attempt in [*store.earlier(newest), *ended]:
-        log = str((attempt.folder / "log.txt").relative_to(store.root))
-        if attempt.record:
-            found.append(of_record(attempt.record, log))
-        elif attempt.state != "running":
-            damaged = (
-                attempt.state == "damaged" or (attempt.folder / "record.json.damaged").exists()
-            )
-            cause = f"its record is damaged: {attempt.problem}".rstrip(": ")
-            found.append(
-                Attempt(
-                    number=attempt.number,
-                    end="damaged" if damaged else "interrupted",
-                    cause=cause if damaged else "ended without a record",
-                    log=log,
-                )
-            )
-    return found

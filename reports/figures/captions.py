@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from lightning_bench.reports.report import Figure, Request, Table
+from lightning_bench.reports.report import Figure, Table
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
 from lightning_bench.reports.statistics.samples import Samples
 from lightning_bench.reports.tables import across_data_sets, depth_scaling, speed
@@ -19,7 +20,7 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
         name, shown = slug(dataset), metric.replace("_", " ")
         if any(figure.name.endswith(f"-{name}") for figure in found):
             name = f"{name}-{number}"  # a/b and a-b have one slug
-        here = [samples[entry.label, dataset] for entry in request.entries]
+        here = [samples[entry, dataset] for entry in request.entries]
         if any(len(record.curve) > 1 for sample in here for record in sample.done.values()):
             found.append(
                 Figure(
@@ -93,8 +94,8 @@ def _growth(request: Request, name: str, dataset: str, samples: Samples) -> Iter
     """Lines through the entries of a family, over depth and over size."""
     metric = request.metrics[dataset][0]
     shown = metric.replace("_", " ")
-    here = {entry.label: samples[entry.label, dataset] for entry in request.entries}
-    entries = [entry for entry in request.entries if here[entry.label].values(metric)]
+    here = {entry: samples[entry, dataset] for entry in request.entries}
+    entries = [entry for entry, sample in here.items() if sample.values(metric)]
     counts = {
         label: float(record.cost.parameters)
         for label, sample in here.items()
@@ -102,8 +103,8 @@ def _growth(request: Request, name: str, dataset: str, samples: Samples) -> Iter
         if record.cost
     }
     found = {
-        "depth": depth_scaling.by_depth(entries),
-        "parameters": depth_scaling.by_size(entries, counts),
+        "depth": depth_scaling.by_depth(request, entries),
+        "parameters": depth_scaling.by_size(request, entries, counts),
     }
     for x, lines in found.items():
         if lines:

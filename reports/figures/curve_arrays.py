@@ -9,7 +9,8 @@ import numpy as np
 
 from lightning_bench.bench.store.record import Curve
 from lightning_bench.reports.figures.figure_data import Sketch
-from lightning_bench.reports.report import Column, Figure, Run
+from lightning_bench.reports.report import Column, Figure
+from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.text.numbers import thinned
 
@@ -26,7 +27,7 @@ class Series:
     scores: dict[str, Floats] = field(default_factory=dict)
 
 
-def of(sketch: Sketch, runs: Sequence[Run], figure: Figure) -> Series:
+def of(sketch: Sketch, runs: Sequence[ReportedRun], figure: Figure) -> Series:
     """What a figure needs."""
     column = column_of(sketch, figure)
     if figure.kind == "curves":
@@ -43,7 +44,7 @@ def column_of(sketch: Sketch, figure: Figure) -> Column:
     return primary[figure.dataset] if figure.dataset else table.columns[0]
 
 
-def _curves(runs: Sequence[Run], column: Column) -> dict[str, tuple[list[int], Floats]]:
+def _curves(runs: Sequence[ReportedRun], column: Column) -> dict[str, tuple[list[int], Floats]]:
     found: dict[str, list[Curve]] = defaultdict(list)
     here = [run for run in runs if run.dataset == column.dataset and run.state == "done"]
     for run in sorted(here, key=lambda run: (run.seed, run.key)):
@@ -67,7 +68,7 @@ def _by_epoch(curves: Sequence[Curve], metric: str) -> tuple[list[int], Floats]:
     return [epochs[place] for place in kept], np.array(columns, dtype=np.float64)[:, kept]
 
 
-def _scores(runs: Sequence[Run], column: Column) -> dict[str, Floats]:
+def _scores(runs: Sequence[ReportedRun], column: Column) -> dict[str, Floats]:
     found: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         if run.state == "done" and run.record:

@@ -17,7 +17,8 @@ from typing import Self
 from lightning_bench.common.processes import how_it_ended
 from lightning_bench.reports.figures import curve_arrays, fork_pool
 from lightning_bench.reports.figures.figure_data import Sketch
-from lightning_bench.reports.report import Figure, Run
+from lightning_bench.reports.report import Figure
+from lightning_bench.reports.request import ReportedRun
 
 #: A figure's files: name and content.
 Files = list[tuple[str, bytes]]
@@ -76,7 +77,10 @@ def open_studio(kinds: Collection[str]) -> AbstractContextManager[Studio | None]
 
 
 def files(
-    sketch: Sketch, runs: Sequence[Run], kinds: Collection[str], studio: Studio | None = None
+    sketch: Sketch,
+    runs: Sequence[ReportedRun],
+    kinds: Collection[str],
+    studio: Studio | None = None,
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each figure's files; other processes may begin to draw at once."""
     tasks = [(sketch, figure, curve_arrays.of(sketch, runs, figure)) for figure in sketch.figures]

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lightning_bench.reports.report import Report, Run
+from lightning_bench.reports.report import Report
+from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.tables import failed_attempts
 
 Value = str | int | float | None
@@ -95,7 +96,7 @@ def parquet(report: Report, rows: Iterable[Row]) -> bytes:
     return file.getvalue()
 
 
-def rows(report: Report, runs: Iterable[Run]) -> list[Row]:
+def rows(report: Report, runs: Iterable[ReportedRun]) -> list[Row]:
     """Values by column, sorted by data set, entry and seed; what is not known is left out."""
     order = {
         row.label: place
@@ -106,7 +107,7 @@ def rows(report: Report, runs: Iterable[Run]) -> list[Row]:
     return [row for run in runs for row in _rows(report, run)]
 
 
-def _rows(report: Report, run: Run) -> Iterator[Row]:
+def _rows(report: Report, run: ReportedRun) -> Iterator[Row]:
     spent = failed_attempts.spent(run)
     row: Row = {
         "study": report.study,

@@ -10,14 +10,15 @@ from markupsafe import Markup, escape
 from lightning_bench.bench.store.record import Example
 from lightning_bench.reports.figures.colours import INK, PAPER
 from lightning_bench.reports.render import page_templates, run_pages
-from lightning_bench.reports.report import Cell, Column, Report, Row, Run, Table
+from lightning_bench.reports.report import Cell, Column, Report, Row, Table
+from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.text.numbers import parts, thinned
 
 # All pictures of examples together take no more than this.
 PICTURE_BYTES = 500_000
 
 
-def render(report: Report, runs: Sequence[Run]) -> str:
+def render(report: Report, runs: Sequence[ReportedRun]) -> str:
     """The page as text, without its figures, which may be drawn meanwhile."""
     samples = page_templates.by_sample(report, runs)
     anchors = {run.key: f"runs-{i}" for i, (_, _, found) in enumerate(samples) for run in found}
@@ -87,7 +88,7 @@ def inline(svg: str, alt: str, name: str) -> Markup:
     return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1))
 
 
-def _spark(run: Run, metric: str) -> Markup:
+def _spark(run: ReportedRun, metric: str) -> Markup:
     """The run's validation curve as a small line."""
     curve = run.record.curve if run.record else []
     values = [point.metrics.get(metric, math.nan) for point in curve]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from lightning_bench.reports.render import page_templates
-from lightning_bench.reports.report import Cell, Column, Report, Run
+from lightning_bench.reports.report import Cell, Column, Report
+from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.text.numbers import parts, slug
 
 DELIMITERS = {
@@ -85,7 +86,7 @@ def _escape(character: str) -> str:
     return rf"\texttt{{U+{ord(character):04X}}}"
 
 
-def render(report: Report, runs: Sequence[Run]) -> str:
+def render(report: Report, runs: Sequence[ReportedRun]) -> str:
     """The page as text."""
     return page_templates.render(
         "report.tex.j2",

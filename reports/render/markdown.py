@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from lightning_bench.reports.render import page_templates
-from lightning_bench.reports.report import Cell, Column, Report, Run, Table
+from lightning_bench.reports.report import Cell, Column, Report, Table
+from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.text.numbers import heading, parts
 
 SPACE = "\u00a0"  # one that does not break the line
@@ -23,7 +24,7 @@ def escape(text: str) -> str:
     return _LIST.sub(r"\1\\\2", text)
 
 
-def render(report: Report, runs: Sequence[Run]) -> str:
+def render(report: Report, runs: Sequence[ReportedRun]) -> str:
     """The page as text."""
     return page_templates.render("report.md.j2", escape, report, runs, cell=_cell)
 

@@ -9,7 +9,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from lightning_bench.reports.report import Report, Run
+from lightning_bench.reports.report import Report
+from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.text import numbers
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -19,7 +20,7 @@ def render(
     template: str,
     escape: Callable[[str], str] | None,
     report: Report,
-    runs: Sequence[Run],
+    runs: Sequence[ReportedRun],
     delimiters: dict[str, str] | None = None,
     **more: Any,
 ) -> str:
@@ -47,7 +48,9 @@ def _finalize(escape: Callable[[str], str], value: Any) -> Any:
     return value if isinstance(value, Markup) else Markup(escape(str(value)))
 
 
-def by_sample(report: Report, runs: Sequence[Run]) -> list[tuple[str, str, list[Run]]]:
+def by_sample(
+    report: Report, runs: Sequence[ReportedRun]
+) -> list[tuple[str, str, list[ReportedRun]]]:
     """(data set, entry, its runs by seed) in the order of the main table."""
     order = {
         row.label: place
@@ -56,7 +59,7 @@ def by_sample(report: Report, runs: Sequence[Run]) -> list[tuple[str, str, list[
     }
     datasets = {c.dataset: place for place, c in enumerate(report.tables[0].columns)}
 
-    def place(run: Run) -> tuple[int, int]:
+    def place(run: ReportedRun) -> tuple[int, int]:
         return datasets[run.dataset], order[run.entry]
 
     ordered = sorted(runs, key=lambda run: (*place(run), run.seed, run.key))

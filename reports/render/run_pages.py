@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from lightning_bench.bench.store.record import Epoch, Record
-from lightning_bench.reports.report import Attempt, Run
+from lightning_bench.reports.report import Attempt
+from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.text import numbers
 
 # Numbers in all curves together, and points of one at most: what a page of 2 MB has room for.
@@ -23,7 +24,7 @@ DRAWN_RUNS = 1_000
 Facts = list[tuple[str, str]]
 
 
-def data(runs: Sequence[Run]) -> dict[str, Any]:
+def data(runs: Sequence[ReportedRun]) -> dict[str, Any]:
     """`runs` in the order given, with what they share in `shared` by its place there.
 
     What is a run's alone are its `facts`, whose labels are in `labels` at the run's place there.
@@ -56,13 +57,13 @@ class _Shared:
         return self._places[title, made_of]
 
 
-def _points(runs: Sequence[Run]) -> int:
+def _points(runs: Sequence[ReportedRun]) -> int:
     """As many of each curve as there is room for."""
     series = [3 + len(r.record.curve[0].metrics) for r in runs if r.record and r.record.curve]
     return min(MOST, NUMBERS // max(sum(series), 1))
 
 
-def _page(run: Run, shared: _Shared, most: int) -> dict[str, Any]:
+def _page(run: ReportedRun, shared: _Shared, most: int) -> dict[str, Any]:
     record, facts = run.record, _facts(run)
     page: dict[str, Any] = {
         "key": run.key,
@@ -82,14 +83,14 @@ def _page(run: Run, shared: _Shared, most: int) -> dict[str, Any]:
     return page
 
 
-def _why(run: Run) -> str:
+def _why(run: ReportedRun) -> str:
     if run.record and run.record.failure:
         failure = run.record.failure
         return f"{failure.kind}: {failure.message}"
     return "" if run.state == "done" else run.reason
 
 
-def _facts(run: Run) -> Facts:
+def _facts(run: ReportedRun) -> Facts:
     """What is this run's alone."""
     record = run.record
     found: Facts = [("Folder", run.folder or ""), ("Log", f"{run.folder}/log.txt")]

@@ -8,7 +8,8 @@ from typing import Literal, get_args
 from lightning_bench.common.files import write_atomically
 from lightning_bench.reports.figures import figure_data
 from lightning_bench.reports.render import csv_and_parquet
-from lightning_bench.reports.report import Report, Run
+from lightning_bench.reports.report import Report
+from lightning_bench.reports.request import ReportedRun
 
 Format = Literal["md", "tex", "html", "csv", "parquet", "schema.json", "png", "json"]
 #: The kind of figures that a format needs, or is.
@@ -32,7 +33,7 @@ def paths(report: Report, formats: Collection[Format]) -> list[Path]:
 
 def write(
     report: Report,
-    runs: Sequence[Run],
+    runs: Sequence[ReportedRun],
     folder: Path,
     formats: Collection[Format] = FORMATS,
     show: Callable[[Report], None] = lambda report: None,
@@ -72,7 +73,7 @@ def _documents(formats: Collection[Format]) -> list[Format]:
 
 
 def _content(
-    name: Format, report: Report, runs: Sequence[Run], rows: Sequence[csv_and_parquet.Row]
+    name: Format, report: Report, runs: Sequence[ReportedRun], rows: Sequence[csv_and_parquet.Row]
 ) -> str | bytes:
     # Imported as needed: JSON alone shall not cost jinja2.
     if name == "schema.json":

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bench.reports.report import OnExamples, Request
+from lightning_bench.reports.report import OnExamples
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.statistics.samples import Samples
@@ -45,7 +46,7 @@ def _on(
     metric: str,
 ) -> Iterator[OnExamples]:
     found: dict[str, dict[int, Predictions]] = {}
-    for entry in (entry.label for entry in request.entries):
+    for entry in request.entries:
         done = samples[entry, dataset].done
         kept = {seed: predictions[r.key] for seed, r in done.items() if r.key in predictions}
         if kept:

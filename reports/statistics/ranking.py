@@ -12,7 +12,8 @@ from dataclasses import field as default
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bench.reports.report import Comparison, Request, Verdict
+from lightning_bench.reports.report import Comparison, Verdict
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.statistics.samples import Samples
@@ -102,7 +103,7 @@ def _compete(request: Request, samples: Samples, dataset: str, ranking: Ranking)
     """Every pair's differences and its p, before any correction."""
     metric = request.metrics[dataset][0]
     found: dict[str, Mapping[int, float]] = {}
-    for entry in (entry.label for entry in request.entries):
+    for entry in request.entries:
         sample = samples[entry, dataset]
         if sample.failed(metric):
             # The mean over the runs that survived flatters an entry that fails.

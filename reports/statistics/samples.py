@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lightning_bench.bench.store.record import Record
-from lightning_bench.reports.report import Entry, Request, Run
+from lightning_bench.reports.request import ReportedRun, Request
 
 
 @dataclass
 class Sample:
     """All runs of one entry on one data set, and the records of those that are done."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[ReportedRun] = field(default_factory=list)
     done: dict[int, Record] = field(default_factory=dict)
     _values: dict[str, dict[int, float]] = field(default_factory=dict, init=False, repr=False)
 
@@ -54,13 +54,13 @@ class Sample:
 Samples = Mapping[tuple[str, str], Sample]
 
 
-def collect(request: Request, runs: Iterable[Run]) -> Samples:
+def collect(request: Request, runs: Iterable[ReportedRun]) -> Samples:
     """Runs by (entry, data set), each sample's runs in the order of their seeds.
 
     A run of an entry or a data set that the request doesn't name is a KeyError.
     """
     samples = {
-        (entry.label, dataset): Sample() for dataset in request.metrics for entry in request.entries
+        (entry, dataset): Sample() for dataset in request.metrics for entry in request.entries
     }
     for run in sorted(runs, key=lambda run: (run.seed, run.key)):
         sample = samples[run.entry, run.dataset]
@@ -70,9 +70,3 @@ def collect(request: Request, runs: Iterable[Run]) -> Samples:
         if run.state == "done" and record and record.status == "done" and record.spec.tested:
             sample.done[run.seed] = record
     return samples
-
-
-def rows(request: Request) -> list[Entry]:
-    """The entries in the page's order, those of one group together."""
-    groups = list(dict.fromkeys(entry.group for entry in request.entries))
-    return sorted(request.entries, key=lambda entry: groups.index(entry.group))

@@ -6,11 +6,12 @@ claims of "better" stand in `ranking` alone, so that they stay one family.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from lightning_bench.reports.report import Cell, Column, Request, Row, Table
+from lightning_bench.reports.report import Cell, Column, Row, Table
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.statistics.signed_ranks import midranks
@@ -27,48 +28,76 @@ def table(request: Request, collected: samples.Samples) -> Table | None:
     if len(request.metrics) < 2 or len(metrics) > 1:
         return None
     (metric,) = metrics
-    sign = 1 if request.higher_better(metric) else -1
-    entries = samples.rows(request)
+    higher_is_better = request.higher_better(metric)
     scores = {
-        entry.label: found
-        for entry in entries
-        if (found := _scores(collected, entry.label, request.metrics, metric))
+        label: arrays
+        for label in request.grouped_entries()
+        if (arrays := _scores(collected, label, request.metrics, metric))
     }
     if len(scores) < 2:
         return None
-    runs = sum(len(values) for found in scores.values() for values in found)
+    runs = sum(len(values) for arrays in scores.values() for values in arrays)
     resamples = max(200, min(RESAMPLES, DRAWS // runs))
+    notes = Notes()
+    return Table(
+        id="across",
+        title="Across data sets",
+        caption=(
+            f"All {len(request.metrics)} data sets at once. Middle half: mean of the middle half of"
+            f" all runs ± half the 95 % bootstrap interval ({resamples:,} resamples of the seeds"
+            " within each data set). Wins: how often a run is better than another entry's run on"
+            " the same data set. Descriptions, not claims."
+        ),
+        columns=_columns(metric, metric in request.percent, higher_is_better),
+        rows=_rows(request, collected, scores, 1 if higher_is_better else -1, resamples, notes),
+        notes=notes.all(),
+    )
+
+
+def _rows(
+    request: Request,
+    collected: samples.Samples,
+    scores: Mapping[str, list[Floats]],
+    sign: int,
+    resamples: int,
+    notes: Notes,
+) -> list[Row]:
     ranks = dict(zip(scores, mean_ranks(list(scores.values()), sign), strict=True))
     wins = dict(zip(scores, win_rates(list(scores.values()), sign), strict=True))
-    notes = Notes()
     rows = []
-    for entry in entries:
-        keys = [run.key for name in request.metrics for run in collected[entry.label, name].runs]
-        if entry.label in scores:
-            found = scores[entry.label]
-            low, high = interval(found, resamples)
-            middle = Cell(
-                value=float(interquartile_mean(np.concatenate(found)[None])[0]),
-                low=low,
-                high=high,
-                n=sum(map(len, found)),
-                runs=keys,
-            )
-            more = [Cell(value=x[entry.label], n=len(found), runs=keys) for x in (ranks, wins)]
-            cells = [middle, *more]
+    for label, entry in request.grouped_entries().items():
+        keys = [run.key for name in request.metrics for run in collected[label, name].runs]
+        if label in scores:
+            n = len(scores[label])
+            others = [Cell(value=x[label], n=n, runs=keys) for x in (ranks, wins)]
+            cells = [_middle_half(scores[label], resamples, keys), *others]
         else:
             mark = notes.mark("a run failed, or a data set has no result: left out here")
             cells = [Cell(state="incomplete", notes=[mark], runs=keys), Cell(), Cell()]
-        rows.append(Row(label=entry.label, group=entry.group, cells=cells))
-    percent = metric in request.percent
-    columns = [
+        rows.append(Row(label=label, group=entry.group, cells=cells))
+    return rows
+
+
+def _middle_half(scores: Sequence[Floats], resamples: int, keys: list[str]) -> Cell:
+    low, high = interval(scores, resamples)
+    return Cell(
+        value=float(interquartile_mean(np.concatenate(scores)[None])[0]),
+        low=low,
+        high=high,
+        n=sum(map(len, scores)),
+        runs=keys,
+    )
+
+
+def _columns(metric: str, percent: bool, higher_is_better: bool) -> list[Column]:
+    return [
         Column(
             id="across/iqm",
             title="Middle half",
             unit="%" if percent else "",
             kind="interval",
             metric=metric,
-            higher_is_better=sign > 0,
+            higher_is_better=higher_is_better,
             scale=100 if percent else 1,
         ),
         Column(id="across/rank", title="Mean rank", kind="number", higher_is_better=False),
@@ -82,20 +111,6 @@ def table(request: Request, collected: samples.Samples) -> Table | None:
             decimals=0,
         ),
     ]
-    caption = (
-        f"All {len(request.metrics)} data sets at once. Middle half: mean of the middle half of all"
-        f" runs ± half the 95 % bootstrap interval ({resamples:,} resamples of the seeds within"
-        " each data set). Wins: how often a run is better than another entry's run on the same"
-        " data set. Descriptions, not claims."
-    )
-    return Table(
-        id="across",
-        title="Across data sets",
-        caption=caption,
-        columns=columns,
-        rows=rows,
-        notes=notes.all(),
-    )
 
 
 def _scores(

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from lightning_bench.bench.store.record import Epoch
-from lightning_bench.reports.report import Cell, Column, Request, Row, Table
+from lightning_bench.reports.report import Cell, Column, Row, Table
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.tables.footnotes import Notes
 
@@ -27,19 +28,19 @@ def table(request: Request, collected: samples.Samples) -> Table | None:
     wanted = [
         (dataset, metric, goal)
         for dataset, metrics in request.metrics.items()
-        for metric, goal in request.epochs_to.items()
+        for metric, goal in request.study.epochs_to.items()
         if metric in metrics
     ]
     if not wanted:
         return None
     notes = Notes()
     rows = []
-    for entry in samples.rows(request):
+    for label, entry in request.grouped_entries().items():
         cells = [
-            _cell(collected[entry.label, dataset], metric, goal, request, notes)
+            _cell(collected[label, dataset], metric, goal, request, notes)
             for dataset, metric, goal in wanted
         ]
-        rows.append(Row(label=entry.label, group=entry.group, cells=cells))
+        rows.append(Row(label=label, group=entry.group, cells=cells))
     return Table(
         id="epochs-to",
         title="Epochs to a goal",

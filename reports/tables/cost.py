@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from lightning_bench.bench.store.record import Cost, Record
-from lightning_bench.reports.report import Cell, Column, Kind, Note, Request, Row, Table
+from lightning_bench.reports.report import Cell, Column, Kind, Note, Row, Table
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.tables import failed_attempts
 from lightning_bench.reports.tables.footnotes import Notes
@@ -16,17 +17,14 @@ NOISY = 0.1  # coefficient of variation from which a speed is called noisy
 def table(request: Request, collected: samples.Samples) -> Table:
     """Training time, device-hours, speed and memory of each entry on each data set."""
     notes = Notes()
-    keys = [
-        (entry, dataset)
+    places = [
+        (label, dataset)
         for dataset in request.metrics
-        for entry in samples.rows(request)
-        if collected[entry.label, dataset].runs
+        for label in request.grouped_entries()
+        if collected[label, dataset].runs
     ]
     trials_h = {(ledger.entry, ledger.dataset): ledger.device_h for ledger in request.searches}
-    grid = [
-        _cells(collected[place := (entry.label, dataset)], notes, trials_h.get(place, 0.0))
-        for entry, dataset in keys
-    ]
+    grid = [_cells(collected[place], notes, trials_h.get(place, 0.0)) for place in places]
     several = len(request.metrics) > 1
     columns = _columns(grid)
     return Table(
@@ -40,8 +38,10 @@ def table(request: Request, collected: samples.Samples) -> Table:
         ),
         columns=columns,
         rows=[
-            Row(label=entry.label, group=dataset if several else entry.group, cells=cells)
-            for (entry, dataset), cells in zip(keys, grid, strict=True)
+            Row(
+                label=label, group=dataset if several else request.entries[label].group, cells=cells
+            )
+            for (label, dataset), cells in zip(places, grid, strict=True)
         ],
         notes=[
             *notes.all(),

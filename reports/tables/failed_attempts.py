@@ -4,8 +4,32 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
+from lightning_bench.bench.store import store as stores
 from lightning_bench.bench.store.record import Record
-from lightning_bench.reports.report import Attempt, End, Lost, Request, Run
+from lightning_bench.reports.report import Attempt, End, Lost
+from lightning_bench.reports.request import ReportedRun, Request
+
+
+def before(newest: stores.Attempt, store: stores.Store) -> list[Attempt]:
+    """What came before the record; a newest attempt that left none is among it, once it ended."""
+    ended = [] if newest.record or newest.state == "running" else [newest]
+    return [
+        _of_attempt(attempt, store)
+        for attempt in [*store.earlier(newest), *ended]
+        if attempt.state != "running"
+    ]
+
+
+def _of_attempt(attempt: stores.Attempt, store: stores.Store) -> Attempt:
+    log = str((attempt.folder / "log.txt").relative_to(store.root))
+    if attempt.record:
+        return of_record(attempt.record, log)
+    if attempt.state == "damaged" or (attempt.folder / "record.json.damaged").exists():
+        cause = f"its record is damaged: {attempt.problem}".rstrip(": ")
+        return Attempt(number=attempt.number, end="damaged", cause=cause, log=log)
+    return Attempt(
+        number=attempt.number, end="interrupted", cause="ended without a record", log=log
+    )
 
 
 def of_record(record: Record, log: str) -> Attempt:
@@ -35,7 +59,7 @@ def cores(record: Record) -> int:
     return where.devices * (where.threads if where.device == "cpu" else 1)
 
 
-def core_days(runs: Iterable[Run], trials_device_h: float = 0.0) -> float | None:
+def core_days(runs: Iterable[ReportedRun], trials_device_h: float = 0.0) -> float | None:
     """Core-days of all attempts at these runs, and of the search's trials before them."""
     total, known, each = 0.0, False, 1.0
     for run in runs:
@@ -48,25 +72,25 @@ def core_days(runs: Iterable[Run], trials_device_h: float = 0.0) -> float | None
     return (total + each * trials_device_h) / 24 if known else None
 
 
-def spent(run: Run) -> list[float | None]:
+def spent(run: ReportedRun) -> list[float | None]:
     """Device-hours of every attempt at a run, the newest last."""
     newest = [device_h(run.record)] if run.record and run.state != "running" else []
     return [*(attempt.device_h for attempt in run.earlier), *newest]
 
 
-def total(runs: Iterable[Run]) -> tuple[float, int]:
+def total(runs: Iterable[ReportedRun]) -> tuple[float, int]:
     """Device-hours of all attempts at these runs, and of how many attempts they are not known."""
     every = [hours for run in runs for hours in spent(run)]
     known = [hours for hours in every if hours is not None]
     return math.fsum(known), len(every) - len(known)
 
 
-def lost(request: Request, runs: Iterable[Run]) -> list[Lost]:
+def lost(request: Request, runs: Iterable[ReportedRun]) -> list[Lost]:
     """Every attempt that is no result, by data set, entry, seed and number."""
-    entries = [entry.label for entry in request.entries]
+    entries = list(request.entries)
     datasets = list(request.metrics)
 
-    def place(run: Run) -> tuple[int, int, int]:
+    def place(run: ReportedRun) -> tuple[int, int, int]:
         return datasets.index(run.dataset), entries.index(run.entry), run.seed
 
     found = []

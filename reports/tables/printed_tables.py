@@ -10,7 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lightning_bench.reports.report import Printed, Published
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.study.study import Study
+from lightning_bench.common.messages import nearest
+from lightning_bench.reports.request import PrintedValue, PublishedRow
 
 FOLDER = Path(__file__).parents[1] / "published"
 # Printed units that are not those of a column: parameters are counts here, millions in print.
@@ -98,25 +101,25 @@ def _values(name: str, columns: list[str], values: list[Any]) -> dict[str, str]:
     return {c: str(v) for c, v in zip(columns, values, strict=True) if v is not None}
 
 
-def read(text: str, factor: float = 1.0) -> Printed:
+def read(text: str, factor: float = 1.0) -> PrintedValue:
     """A printed value: `97.7`, `99.50 ± 0.06`, or something else that stays text (`88.4/88.5`)."""
     found = re.fullmatch(r"([\d.]+)(?: ± ([\d.]+))?", text)
     if not found:
-        return Printed(text=text)
+        return PrintedValue(text=text)
     value, spread = found.groups()
-    return Printed(
+    return PrintedValue(
         text=text,
         value=float(value) * factor,
         spread=None if spread is None else float(spread) * factor,
     )
 
 
-def rows(name: str, columns: Mapping[str, str]) -> list[Published]:
+def rows(name: str, columns: Mapping[str, str]) -> list[PublishedRow]:
     """Rows of a table of ours to stand beside a report's: see `beside`."""
     return beside(load(name), name, columns)
 
 
-def beside(table: PrintedTable, name: str, columns: Mapping[str, str]) -> list[Published]:
+def beside(table: PrintedTable, name: str, columns: Mapping[str, str]) -> list[PublishedRow]:
     """Rows to stand beside ours: `columns` maps printed columns to a report's column ids.
 
     A report's column ids are `<data set>/<metric>` and `parameters`. Beside results, rows that
@@ -129,7 +132,7 @@ def beside(table: PrintedTable, name: str, columns: Mapping[str, str]) -> list[P
         )
     results = [printed for printed, ours in columns.items() if ours != "parameters"]
     return [
-        Published(
+        PublishedRow(
             label=row.label,
             group=row.group,
             cite=table.source,
@@ -147,3 +150,40 @@ def beside(table: PrintedTable, name: str, columns: Mapping[str, str]) -> list[P
         for row in table.rows
         if any(printed in row.values for printed in results or columns)
     ]
+
+
+def for_study(study: Study, against: str | None = None) -> list[PublishedRow]:
+    """The printed rows that the page wants beside ours; `against` may want none, or a page's too.
+
+    A page of one's own names its columns as the report does, `digits/accuracy` or `parameters`.
+    """
+    if against == "none":
+        return []
+    wanted: list[PublishedRow] = []
+    try:
+        for table, columns in study.published.items():
+            if table not in names():
+                raise UserError(f"unknown printed table {table!r}{nearest(table, names())}")
+            wanted += rows(table, columns)
+    except ValueError as error:
+        raise UserError(f"{study.name}: {error}") from None
+    if against == "published" and not wanted:
+        raise UserError(f"{study.name} names no printed table; --against PATH reads one of yours")
+    return wanted if against in (None, "published") else [*wanted, *_own(study, Path(against))]
+
+
+def _own(study: Study, path: Path) -> list[PublishedRow]:
+    """The rows of a page of the user's."""
+    try:
+        table = load_page(path)
+    except OSError as error:
+        raise UserError(
+            f"--against {path}: {error.strerror}; it takes published, none, or a page"
+        ) from None
+    except ValueError as error:
+        raise UserError(f"--against {error}") from None
+    ids = [f"{name}/{metric}" for name, d in study.datasets.items() for metric in d.metrics]
+    known = {column: column for column in table.columns if column in [*ids, "parameters"]}
+    if not known.keys() - {"parameters"}:
+        raise UserError(f"--against {path}: no column is one of {', '.join(ids)}")
+    return beside(table, path.stem, known)

@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from lightning_bench.reports.report import Cell, Column, Note, Printed, Request, Row, Table
+from lightning_bench.reports.report import Cell, Column, Note, Row, Table
+from lightning_bench.reports.request import PrintedValue, Request
 from lightning_bench.reports.tables.footnotes import Notes
 
 SOUND = 1.05  # a printed count is rounded, and heads differ
@@ -41,7 +42,7 @@ def grouped(found: Sequence[Row]) -> list[Row]:
     return sorted(found, key=lambda row: groups.index(row.group))
 
 
-def _cell(printed: Printed, column: Column, marks: list[str]) -> Cell:
+def _cell(printed: PrintedValue, column: Column, marks: list[str]) -> Cell:
     if printed.value is None:
         return Cell(printed=printed.text, notes=marks)
     value = _in_units(printed.value, column)
@@ -65,7 +66,7 @@ def audit(
     can't be right, the cell says so.
     """
     column = Column(id="audit", title="Audit", unit="printed ÷ counted", kind="number")
-    ours = {entry.published: counted[entry.label] for entry in request.entries if entry.published}
+    ours = {e.published: counted[label] for label, e in request.entries.items() if e.published}
     found = {}
     for row in request.published:
         printed, known = row.cells.get("parameters"), ours.get(row.label)
@@ -86,13 +87,13 @@ def table(request: Request, main: Table) -> Table | None:
     """Ours less the printed value, for every entry that reproduces a printed row."""
     published = {row.label: row for row in reversed(request.published)}
     pairs = [
-        (entry, published[entry.published])
-        for entry in request.entries
+        (label, entry, published[entry.published])
+        for label, entry in request.entries.items()
         if entry.published in published
     ]
     if not pairs:
         return None
-    ids = {name for _, theirs in pairs for name in theirs.cells}
+    ids = {name for *_, theirs in pairs for name in theirs.cells}
     places = [
         place
         for place, column in enumerate(main.columns)
@@ -103,16 +104,16 @@ def table(request: Request, main: Table) -> Table | None:
     measured = {row.label: row for row in main.rows if row.source == "measured"}
     found = [
         Row(
-            label=entry.label,
+            label=label,
             group=entry.group,
             cells=[
-                _difference(measured[entry.label].cells[place], theirs.cells, main.columns[place])
+                _difference(measured[label].cells[place], theirs.cells, main.columns[place])
                 for place in places
             ],
         )
-        for entry, theirs in pairs
+        for label, entry, theirs in pairs
     ]
-    said = [f"{entry.label}: {theirs.label} in {theirs.cite}" for entry, theirs in pairs]
+    said = [f"{label}: {theirs.label} in {theirs.cite}" for label, _, theirs in pairs]
     return Table(
         id="against",
         title="Against the printed figures",
@@ -131,7 +132,7 @@ def table(request: Request, main: Table) -> Table | None:
     )
 
 
-def _difference(ours: Cell, theirs: dict[str, Printed], column: Column) -> Cell:
+def _difference(ours: Cell, theirs: dict[str, PrintedValue], column: Column) -> Cell:
     printed = theirs.get(column.id)
     if ours.value is None or printed is None or printed.value is None:
         return Cell()

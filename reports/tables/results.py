@@ -1,13 +1,13 @@
 """The main table: nothing in it varies when the same runs give the same metrics."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lightning_bench.reports.report import Cell, Column, Request, Row, Table
+from lightning_bench.reports.report import Cell, Column, Row, Table
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.statistics.ranking import Rankings
-from lightning_bench.reports.tables import published as published_module
-from lightning_bench.reports.tables import tuning
+from lightning_bench.reports.tables import published, tuning
 from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import heading, spans
 
@@ -19,78 +19,102 @@ _COUNTED = (
 )
 
 
+#: A column and its cells by entry.
+Filled = tuple[Column, dict[str, Cell]]
+
+
 def table(request: Request, collected: samples.Samples, rankings: Rankings) -> Table:
     """Every metric by entry and data set, and the parameter count."""
     notes = Notes()
-    entries = samples.rows(request)
-    metrics = {} if request.counted else request.metrics  # where nothing is trained
-    wanted = [(dataset, name) for dataset, names in metrics.items() for name in names]
-    grid: list[list[Cell]] = [[] for _ in entries]
-    columns: list[Column] = []
-    waiting = tuning.waiting(request)
-    for dataset, metric in wanted:
-        ranking = rankings.columns[dataset]
-        primary = metric == request.metrics[dataset][0]
-        cells = []
-        for entry in entries:
-            sample = collected[entry.label, dataset]
-            absent = waiting.get((entry.label, dataset), "not part of the plan")
-            marks = [notes.mark(text) for text in _explain(sample, metric, absent)]
-            if primary and rankings.possible and entry.label in ranking.unranked:
-                marks.append(notes.mark(f"not ranked: {ranking.unranked[entry.label]}"))
-            best = primary and entry.label in ranking.tied
-            cells.append(_estimate(sample, metric, best, marks))
-        columns.append(
-            _metric_column(request, dataset, metric, cells, primary and ranking.possible)
-        )
-        for row, cell in zip(grid, cells, strict=True):
-            row.append(cell)
-    for title, datasets in request.averages.items() if metrics else ():
-        cells = [_average(collected, entry.label, request, datasets, notes) for entry in entries]
-        metric = request.metrics[datasets[0]][0]
-        columns.append(_metric_column(request, title, metric, cells, ranked=False, average=True))
-        for row, cell in zip(grid, cells, strict=True):
-            row.append(cell)
-    sizes = [_parameters(entry.label, request, collected, notes) for entry in entries]
-    printed = [
-        row.cells["parameters"].value for row in request.published if "parameters" in row.cells
+    trained = not request.counted
+    sizes: Filled
+    filled = [
+        *(_metric_columns(request, collected, rankings, notes) if trained else []),
+        *(_average_columns(request, collected, notes) if trained else []),
+        sizes := _parameter_column(request, collected, notes),
+        *([] if trained else _count_columns(request)),
     ]
-    columns.append(_count_column([*sizes, *(Cell(value=value) for value in printed)]))
-    for row, size in zip(grid, sizes, strict=True):
-        row.append(size)
-    if request.counted:
-        columns += [_FLOPS, _LAYERS]
-        for entry, row in zip(entries, grid, strict=True):
-            count = request.counted.get(entry.label)
-            row += [
-                Cell(value=count.flops if count else None),
-                Cell(value=count.layers if count else None),
-            ]
+    columns = [column for column, _ in filled]
     ours = [
-        Row(label=entry.label, group=entry.group, cells=cells)
-        for entry, cells in zip(entries, grid, strict=True)
+        Row(label=label, group=entry.group, cells=[cells[label] for _, cells in filled])
+        for label, entry in request.grouped_entries().items()
     ]
-    theirs = published_module.rows(request, columns, notes)
-    counted = {entry.label: size for entry, size in zip(entries, sizes, strict=True)}
-    if audited := published_module.audit(request, counted, notes):
-        columns.append(audited[0])
-        ours, theirs = (
-            [
-                row.model_copy(update={"cells": [*row.cells, found.get(row.label, Cell())]})
-                for row in rows
-            ]
-            for rows, found in ((ours, {}), (theirs, audited[1]))
-        )
+    theirs = published.rows(request, columns, notes)
+    if audited := published.audit(request, sizes[1], notes):
+        column, ratios = audited
+        columns.append(column)
+        ours, theirs = _with_cells(ours, {}), _with_cells(theirs, ratios)
+    caption = _caption(columns, collected.values(), bool(request.published))
     return Table(
         id="results",
         title="Results",
-        caption=_caption(columns, collected.values(), bool(request.published))
-        if metrics
-        else _COUNTED,
+        caption=caption if trained else _COUNTED,
         columns=columns,
-        rows=published_module.grouped([*ours, *theirs]),
+        rows=published.grouped([*ours, *theirs]),
         notes=notes.all(),
     )
+
+
+def _metric_columns(
+    request: Request, collected: samples.Samples, rankings: Rankings, notes: Notes
+) -> Iterator[Filled]:
+    """Each metric of each data set; the primary ones with their top tie group."""
+    waiting = tuning.waiting(request)
+    for dataset, (primary, *others) in request.metrics.items():
+        ranking = rankings.columns[dataset]
+        for metric in (primary, *others):
+            ranked = ranking.possible and metric == primary
+            cells = {}
+            for label in request.grouped_entries():
+                sample = collected[label, dataset]
+                absent = waiting.get((label, dataset), "not part of the plan")
+                marks = [notes.mark(text) for text in _explain(sample, metric, absent)]
+                if metric == primary and rankings.possible and label in ranking.unranked:
+                    marks.append(notes.mark(f"not ranked: {ranking.unranked[label]}"))
+                best = metric == primary and label in ranking.tied
+                cells[label] = _estimate(sample, metric, best, marks)
+            yield _metric_column(request, dataset, metric, cells.values(), ranked), cells
+
+
+def _average_columns(
+    request: Request, collected: samples.Samples, notes: Notes
+) -> Iterator[Filled]:
+    """The page's means over data sets."""
+    for title, datasets in request.study.averages.items():
+        cells = {
+            label: _average(collected, label, request, datasets, notes)
+            for label in request.grouped_entries()
+        }
+        metric = request.metrics[datasets[0]][0]
+        column = _metric_column(request, title, metric, cells.values(), ranked=False, average=True)
+        yield column, cells
+
+
+def _parameter_column(request: Request, collected: samples.Samples, notes: Notes) -> Filled:
+    """The parameter counts; its unit suits the printed ones too."""
+    cells = {
+        label: _parameters(label, request, collected, notes) for label in request.grouped_entries()
+    }
+    printed = [
+        row.cells["parameters"].value for row in request.published if "parameters" in row.cells
+    ]
+    return _count_column([*cells.values(), *(Cell(value=value) for value in printed)]), cells
+
+
+def _count_columns(request: Request) -> list[Filled]:
+    """What else is counted of models that nobody trains."""
+    counts = {label: request.counted.get(label) for label in request.entries}
+    return [
+        (_FLOPS, {label: Cell(value=c.flops if c else None) for label, c in counts.items()}),
+        (_LAYERS, {label: Cell(value=c.layers if c else None) for label, c in counts.items()}),
+    ]
+
+
+def _with_cells(rows: Iterable[Row], cells: Mapping[str, Cell]) -> list[Row]:
+    """The rows with a cell more each, by label."""
+    return [
+        row.model_copy(update={"cells": [*row.cells, cells.get(row.label, Cell())]}) for row in rows
+    ]
 
 
 def _estimate(sample: samples.Sample, metric: str, best: bool, marks: list[str]) -> Cell:
@@ -233,7 +257,7 @@ def _count_column(cells: Sequence[Cell]) -> Column:
 
 
 def _caption(
-    columns: Sequence[Column], collected: Iterable[samples.Sample], published: bool
+    columns: Sequence[Column], collected: Iterable[samples.Sample], beside_printed: bool
 ) -> str:
     counts = {len(sample.done) for sample in collected} - {0}
     how_many = spans(sorted(counts)) or "no"
@@ -241,6 +265,6 @@ def _caption(
     text = f"Test {shown}: mean ± half-width of the 95 % t-interval over {how_many} seeds."
     if any(column.ranked for column in columns):
         text += " Bold: the top tie group, which holds every entry that is not shown to be worse."
-    if published:
+    if beside_printed:
         text += " Published rows are as printed, and were never tested against ours."
     return text

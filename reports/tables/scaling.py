@@ -6,7 +6,8 @@ from statistics import median
 from typing import Literal
 
 from lightning_bench.bench.store.measurements import Contender, Counts, Measurement, Session
-from lightning_bench.reports.report import Cell, Column, Entry, Note, Request, Row, Table
+from lightning_bench.reports.report import Cell, Column, Note, Row, Table
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import timing
 from lightning_bench.reports.text.numbers import joined
 
@@ -138,16 +139,21 @@ def table(session: Session) -> Table | None:
 def of_counts(request: Request) -> Table | None:
     """Exponents of FLOPs in S, over entries that are one model at three lengths or more."""
     groups: dict[str, dict[int, int]] = {}
-    of: dict[str, Entry] = {}
-    for entry in request.entries:
-        counts = request.counted.get(entry.label)
+    labels: dict[str, str] = {}
+    for label, entry in request.entries.items():
+        counts = request.counted.get(label)
         if counts and counts.tokens:
             name = f"{entry.model} {entry.args or ''}".strip()
             groups.setdefault(name, {})[counts.tokens] = counts.flops
-            of[name] = entry
+            labels[name] = label
     return _counted(
         [
-            (of[name].group or name, "S", claimed(of[name].family, "S"), flops)
+            (
+                request.entries[labels[name]].group or name,
+                "S",
+                claimed(request.facts_of(labels[name]).family, "S"),
+                flops,
+            )
             for name, flops in groups.items()
         ]
     )

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
 from lightning_bench.bench.store.measurements import Counts, Measurement, Session, Setting
-from lightning_bench.reports.report import Cell, Column, Note, Request, Row, Table
+from lightning_bench.reports.report import Cell, Column, Note, Row, Table
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import timing
 from lightning_bench.reports.tables import columns as columns_module
 from lightning_bench.reports.tables.footnotes import Notes

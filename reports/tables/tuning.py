@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from lightning_bench.bench.spec import Scalar
 from lightning_bench.bench.store.trial import Ledger, Trial, got_less
-from lightning_bench.reports.report import Cell, Column, Fact, Request, Row, SearchLines, Table
+from lightning_bench.reports.report import Cell, Column, Fact, Row, SearchLines, Table
+from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
 from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.tables.published import grouped
@@ -305,8 +306,7 @@ def _edges(ledger: Ledger) -> Iterator[str]:
 
 def _row(request: Request, ledger: Ledger, cells: Sequence[Cell]) -> Row:
     several = len(request.metrics) > 1
-    groups = {entry.label: entry.group for entry in request.entries}
-    group = ledger.dataset if several else groups[ledger.entry]
+    group = ledger.dataset if several else request.entries[ledger.entry].group
     return Row(label=ledger.entry, group=group, cells=list(cells))
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from lightning_bench.reports.report import Column, OnExamples, Request, Run, Table
+from lightning_bench.reports.report import Column, OnExamples, Table
+from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.statistics import inference
 from lightning_bench.reports.statistics.ranking import Ranking, Rankings
 from lightning_bench.reports.statistics.samples import Samples
@@ -60,7 +61,7 @@ def on_examples(main: Table, compared: Sequence[OnExamples]) -> list[str]:
     ]
 
 
-def unreadable(runs: Sequence[Run], predictions: Mapping[str, object] | None) -> list[str]:
+def unreadable(runs: Sequence[ReportedRun], predictions: Mapping[str, object] | None) -> list[str]:
     """Runs whose per-example results are not what their records say."""
     if predictions is None:
         return []
@@ -85,7 +86,7 @@ def _apart(pair: OnExamples, column: Column) -> str:
 
 def _verdict(request: Request, dataset: str, ranking: Ranking, pairs: int) -> str:
     metric = request.metrics[dataset][0].replace("_", " ")
-    order = [entry.label for entry in request.entries]
+    order = list(request.entries)
     tied = [entry for entry in order if entry in ranking.tied and entry != ranking.leader]
     beaten = [entry for entry in order if entry in ranking.beaten]
     said = f"On {dataset} ({metric}) {ranking.leader} "

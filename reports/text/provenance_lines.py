@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from lightning_bench.bench.store.record import Environment, Record
-from lightning_bench.reports.report import Fact, Request, Run
+from lightning_bench.bench.study.study import Study
+from lightning_bench.reports.report import Fact
+from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.tables import tuning
 from lightning_bench.reports.text.numbers import joined, spans
 
@@ -23,11 +25,11 @@ PACKAGES = (
 )
 
 
-def facts(request: Request, runs: Sequence[Run]) -> list[Fact]:
+def facts(request: Request, runs: Sequence[ReportedRun]) -> list[Fact]:
     """The lines under the tables, one subject each."""
     records = [run.record for run in runs if run.state == "done" and run.record]
     lines = [
-        ("Command", request.command),
+        ("Command", request.study.command),
         ("Runs", _runs(runs)),
         ("Seeds", _seeds(request, runs)),
         ("Recipe", _recipe(request)),
@@ -41,12 +43,33 @@ def facts(request: Request, runs: Sequence[Run]) -> list[Fact]:
     return [Fact(label=label[:1].upper() + label[1:], text=text) for label, text in lines if text]
 
 
-def _runs(runs: Sequence[Run]) -> str:
+def departures(study: Study) -> list[str]:
+    """Entries whose recipe or data are not the study's, those with the same departure together."""
+    recipes: dict[str, list[str]] = {}
+    data: dict[str, list[str]] = {}
+    for label, entry in study.entries.items():
+        if study.resolved[label].recipe != study.recipe:
+            settings = ", ".join(f"{key} {value}" for key, value in entry.recipe.items())
+            recipes.setdefault(settings, []).append(label)
+        for spec in entry.data:
+            if spec not in study.data:
+                own = spec.model_dump(exclude_defaults=True, exclude={"name"})
+                settings = ", ".join(f"{key.replace('_', ' ')} {own[key]}" for key in own)
+                what = f"{spec.name} with {settings or 'its own settings'}"
+                data.setdefault(what, []).append(label)
+    return [
+        f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} {done} {what}."
+        for done, departed in (("trained with", recipes), ("given", data))
+        for what, labels in departed.items()
+    ]
+
+
+def _runs(runs: Sequence[ReportedRun]) -> str:
     counts = Counter(run.state for run in runs)
     return ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
 
 
-def _seeds(request: Request, runs: Sequence[Run]) -> str:
+def _seeds(request: Request, runs: Sequence[ReportedRun]) -> str:
     by_entry: dict[str, set[int]] = {}
     for run in runs:
         by_entry.setdefault(run.entry, set()).add(run.seed)
@@ -55,14 +78,12 @@ def _seeds(request: Request, runs: Sequence[Run]) -> str:
         listed = [f"{entry} {spans(sorted(seeds))}" for entry, seeds in by_entry.items()]
         return f"Unequal: {'; '.join(listed)}. Comparisons use the seeds that both sides have."
     if not different:
-        return spans(request.seeds)
+        return spans(request.study.seeds)
     return f"{different.pop()}, the same for every entry; comparisons are paired by seed."
 
 
 def _recipe(request: Request) -> str:
-    if not request.recipe:
-        return ""
-    settings = request.recipe.model_dump(mode="json")
+    settings = request.study.recipe.model_dump(mode="json")
     return ", ".join(
         f"{name.replace('_', ' ')} {value:g}"
         if isinstance(value, float)
@@ -72,7 +93,7 @@ def _recipe(request: Request) -> str:
     )
 
 
-def _data(dataset: str, runs: Sequence[Run]) -> str:
+def _data(dataset: str, runs: Sequence[ReportedRun]) -> str:
     records = [
         run.record for run in runs if run.dataset == dataset and run.state == "done" and run.record
     ]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightning_bench.bench.spec import Recipe
 from lightning_bench.bench.store.record import Failure, Record
+from lightning_bench.bench.study.study import Entry, Study
 from lightning_bench.reports.figures import draw, fork_pool
-from lightning_bench.reports.report import Entry, Request, Run
+from lightning_bench.reports.request import ReportedRun, Request
 from tests.factory import ENVIRONMENT, curve, record, spec
 
 
@@ -31,7 +31,9 @@ def make_record(
     return record(spec(entry, dataset, seed=seed), **(own | changes))
 
 
-def make_run(entry: str, dataset: str, seed: int, value: float | None, **changes: Any) -> Run:
+def make_run(
+    entry: str, dataset: str, seed: int, value: float | None, **changes: Any
+) -> ReportedRun:
     """A finished run with this accuracy, or one of another state with none."""
     made = None if value is None else make_record(entry, dataset, seed, {"accuracy": value})
     key = spec(entry, dataset, seed=seed).key
@@ -44,30 +46,49 @@ def make_run(entry: str, dataset: str, seed: int, value: float | None, **changes
         "record": made,
         "folder": f"runs/{key}",
     }
-    return Run(**(fields | changes))
+    return ReportedRun(**(fields | changes))
 
 
 def make_request(
     labels: Sequence[str], datasets: Sequence[str] = ("digits",), **changes: Any
 ) -> Request:
-    fields: dict[str, Any] = {
-        "study": "quickstart",
+    """A request of a study made of these entries; changes are of the study, or of the request."""
+    study = {
+        "name": "quickstart",
         "scale": "smoke",
         "title": "Five small networks on handwritten digits",
         "question": "Which of five architectures of one size learns digits best?",
         "command": "bench run quickstart",
-        "entries": [Entry(label=label, model=label) for label in labels],
-        "metrics": {dataset: ["accuracy"] for dataset in datasets},
-        "recipe": Recipe(),
-        "environments": {"e" * 64: ENVIRONMENT},
+        "data": [{"name": dataset} for dataset in datasets],
+        "entries": {label: {"model": label} for label in labels},
+        "seeds": [],
     }
-    return Request(**(fields | changes))
+    metrics = {dataset: ["accuracy"] for dataset in datasets}
+    of_study, rest = _split(changes)
+    fields = {"metrics": metrics, "environments": {"e" * 64: ENVIRONMENT}} | rest
+    return Request(study=Study.model_validate(study | of_study), **fields)
+
+
+def change(request: Request, **changes: Any) -> Request:
+    """The request with other fields, its own or those of its study."""
+    of_study, rest = _split(changes)
+    study = request.study.model_copy(update=of_study)
+    return request.model_copy(update={"study": study, **rest})
+
+
+def _split(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields of a study, and those of a request; `published` is of the request, as rows."""
+    of_study = (changes.keys() & Study.model_fields.keys()) - Request.model_fields.keys()
+    return (
+        {name: changes[name] for name in of_study},
+        {name: value for name, value in changes.items() if name not in of_study},
+    )
 
 
 Scores = Mapping[str, Sequence[float | None]]
 
 
-def make_study(scores: Scores, dataset: str = "digits") -> tuple[Request, list[Run]]:
+def make_study(scores: Scores, dataset: str = "digits") -> tuple[Request, list[ReportedRun]]:
     """A request and its runs from accuracies by entry, one for each seed."""
     runs = [
         make_run(entry, dataset, seed, value)
@@ -95,7 +116,7 @@ QUICKSTART = {"MLP": 0.955, "LeNet": 0.975, "ResNet": 0.985, "ViT": 0.962, "MLP-
 
 
 @pytest.fixture
-def quickstart() -> Callable[[int], tuple[Request, list[Run]]]:
+def quickstart() -> Callable[[int], tuple[Request, list[ReportedRun]]]:
     """The quickstart study with as many seeds as asked for."""
     return lambda seeds: make_study(make_scores(QUICKSTART, seeds))
 
@@ -104,41 +125,42 @@ HOSTILE = "<script>alert('x')</script> & 50%_of #1 {a}^2~b\\c $d | `e` *f* [g](h
 DATASETS = ["digits", "cifar_10", "cifar-100", "pets", "flowers", "imagenet", "R&D <b>100%</b>"]
 
 
-def make_rough() -> tuple[Request, list[Run]]:
+def make_rough() -> tuple[Request, list[ReportedRun]]:
     """A study with all that can go wrong: states, names, heads, groups, one seed, no result."""
-    entries = [
-        Entry(label=HOSTILE, group="Odd names & groups_1", model="mlp"),
-        Entry(label="=cmd|' /C calc'!A0", group="Odd names & groups_1", model="lenet"),
-        Entry(label="ResNet-152", group="Convolutional neural networks", model="resnet152"),
-        Entry(label="NFNet-F4+", group="Convolutional neural networks", model="nfnet"),
-        Entry(label="ViT-B/16", group="Transformers", model="vit"),
-    ]
-    scores = make_scores({entry.label: 0.8 + 0.02 * i for i, entry in enumerate(entries)}, 10)
+    entries = {
+        HOSTILE: Entry(group="Odd names & groups_1", model="mlp"),
+        "=cmd|' /C calc'!A0": Entry(group="Odd names & groups_1", model="lenet"),
+        "ResNet-152": Entry(group="Convolutional neural networks", model="resnet152"),
+        "NFNet-F4+": Entry(group="Convolutional neural networks", model="nfnet"),
+        "ViT-B/16": Entry(group="Transformers", model="vit"),
+    }
+    labels = list(entries)
+    scores = make_scores({label: 0.8 + 0.02 * i for i, label in enumerate(labels)}, 10)
     runs = [
-        make_run(entry.label, dataset, seed, scores[entry.label][seed], group=entry.group)
+        make_run(label, dataset, seed, scores[label][seed], group=entry.group)
         for dataset in DATASETS
-        for entry in entries
+        for label, entry in entries.items()
         for seed in range(10)
     ]
     by_place = {(run.entry, run.dataset, run.seed): place for place, run in enumerate(runs)}
 
-    def change(entry: int, dataset: int, seeds: Sequence[int], **changes: Any) -> None:
+    def alter(entry: int, dataset: int, seeds: Sequence[int], **changes: Any) -> None:
         for seed in seeds:
-            place = by_place[entries[entry].label, DATASETS[dataset], seed]
+            place = by_place[labels[entry], DATASETS[dataset], seed]
             runs[place] = runs[place].model_copy(update=changes)
 
     diverged = Failure(kind="divergence", message="loss is NaN at step 40", log="runs/x/log_1.txt")
     failed = make_record("resnet152", failure=diverged, cost=None)
-    change(2, 0, [3], state="failed", record=failed)
-    change(2, 1, range(10), state="failed", record=failed)
-    change(3, 1, [8, 9], state="running", record=None, reason="epoch 3 of 10")
-    change(3, 2, range(10), state="missing", record=None)
-    change(4, 2, [0], state="stale", reason="models/vit.py changed since")
-    change(4, 3, range(1, 10), state="missing", record=None)
+    alter(2, 0, [3], state="failed", record=failed)
+    alter(2, 1, range(10), state="failed", record=failed)
+    alter(3, 1, [8, 9], state="running", record=None, reason="epoch 3 of 10")
+    alter(3, 2, range(10), state="missing", record=None)
+    alter(4, 2, [0], state="stale", reason="models/vit.py changed since")
+    alter(4, 3, range(1, 10), state="missing", record=None)
     nan = make_record("vit", "flowers", 2, {"accuracy": float("nan")})
-    change(4, 4, [2], record=nan)
+    alter(4, 4, [2], record=nan)
     request = make_request(
-        [entry.label for entry in entries],
+        labels,
         DATASETS,
         entries=entries,
         title="A study of R&D_1: 100% {honest}",
@@ -149,7 +171,7 @@ def make_rough() -> tuple[Request, list[Run]]:
 
 
 @pytest.fixture
-def rough() -> tuple[Request, list[Run]]:
+def rough() -> tuple[Request, list[ReportedRun]]:
     return make_rough()
 
 
@@ -160,6 +182,7 @@ def make() -> SimpleNamespace:
         record=make_record,
         run=make_run,
         request=make_request,
+        change=change,
         study=make_study,
         scores=make_scores,
         rough=make_rough,

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
+from lightning_bench.bench.study.study import Entry
 from lightning_bench.reports.build import build
 from lightning_bench.reports.inputs_digest import inputs
-from lightning_bench.reports.report import Entry, Report
+from lightning_bench.reports.report import Report
 
 
 def cell(report, entry, column):
@@ -136,12 +137,9 @@ def test_a_failing_entry_is_not_ranked_and_a_note_says_so(make):
 
 def test_groups_stay_together_in_the_order_of_the_page(make):
     request, runs = make.study({"a": [0.9], "b": [0.8], "c": [0.7]})
-    entries = [
-        Entry(label="a", group="one", model="m"),
-        Entry(label="b", group="two", model="m"),
-        Entry(label="c", group="one", model="m"),
-    ]
-    report = build(request.model_copy(update={"entries": entries}), runs)
+    groups = {"a": "one", "b": "two", "c": "one"}
+    entries = {label: Entry(group=group, model="m") for label, group in groups.items()}
+    report = build(make.change(request, entries=entries), runs)
     assert [row.label for row in report.tables[0].rows] == ["a", "c", "b"]
 
 
@@ -225,12 +223,12 @@ def test_a_run_of_an_unknown_entry_is_an_error(make):
         build(request, [*runs, make.run("b", "digits", 0, 0.9)])
 
 
-def test_digest_changes_with_what_the_report_shows_and_with_nothing_else(quickstart):
+def test_digest_changes_with_what_the_report_shows_and_with_nothing_else(make, quickstart):
     request, runs = quickstart(2)
     first = inputs(request, runs)
     assert first == build(request, runs).inputs == inputs(request, runs[::-1])
     others = [
-        inputs(request.model_copy(update={"title": "Another"}), runs),
+        inputs(make.change(request, title="Another"), runs),
         inputs(request, runs[1:]),
         inputs(request, [runs[0].model_copy(update={"state": "stale"}), *runs[1:]]),
         inputs(request, [with_record(runs[0], metrics={"accuracy": 0.1}), *runs[1:]]),

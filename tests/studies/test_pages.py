@@ -6,11 +6,11 @@ import time
 import pytest
 
 from lightning_bench import studies
-from lightning_bench.bench.cli.build_report import published
 from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
 from lightning_bench.bench.study.load import scales as scales_of
+from lightning_bench.reports.tables.printed_tables import for_study
 
 SCALES = [(name, scale) for name, path in studies.pages().items() for scale in scales_of(path)]
 
@@ -78,7 +78,7 @@ def test_real_results_are_asked_for_by_their_scale() -> None:
 def test_every_printed_row_is_an_entry_or_said_to_be_published_only(name: str) -> None:
     loaded = [load(name, scale) for scale in scales_of(studies.pages()[name])]
     entries = {entry.published for each in loaded for entry in each.entries.values()} - {""}
-    printed = {row.label for each in loaded for row in published(each)}
+    printed = {row.label for each in loaded for row in for_study(each)}
     assert entries <= printed
     only = one_line(name).partition("Published only:")[2]
     assert [label for label in sorted(printed - entries) if label not in only] == []

@@ -64,12 +64,12 @@ def check_command(
 
 def _printed(study: "Study") -> "list[Printed]":
     """What is printed of each entry: in the row it reproduces, else the best in the column."""
-    from lightning_bench.bench.cli import build_report
     from lightning_bench.bench.plan.rules import Printed
     from lightning_bench.data import catalogue as data_catalogue
-    from lightning_bench.reports.report import PERCENT
+    from lightning_bench.reports.request import PERCENT
+    from lightning_bench.reports.tables import printed_tables
 
-    rows = build_report.published(study)
+    rows = printed_tables.for_study(study)
     found = []
     for name, dataset in study.datasets.items():
         for metric in dataset.metrics:

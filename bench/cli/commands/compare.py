@@ -44,7 +44,7 @@ def compare_command(
 
     plan = make_plan(study, opened)
     target = build_report.folder(study, opened, settings or [])
-    report = build_report.make(plan, opened, target)
+    report = build_report.read_or_build(plan, opened, target)
     # A small study's report has compared all its models on the test examples; a large one's none.
     examples = None if report.examples else build_report.on_examples(plan, opened, a, b)
     paragraphs = compare(report, a, b, examples)

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.cli import build_report
+from lightning_bench.bench.cli.app import run as run_command_line
 from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
 from lightning_bench.reports.render.write import FORMATS, TRACKED, Format
+from lightning_bench.reports.tables import printed_tables
 from tests.factory import COST, failure, record, study_page, with_provenance
 
 PAGE = study_page()
@@ -92,12 +94,12 @@ rows:
 def test_against_published_none_or_a_page_of_ones_own(page, tmp_path: Path) -> None:
     text = PAGE + "published: {vision-from-scratch: {cifar10_top1: digits/accuracy}}\n"
     study = load(page(text))
-    printed = [row.label for row in build_report.published(study)]
+    printed = [row.label for row in printed_tables.for_study(study)]
     assert "our Mixer" in printed
-    assert [row.label for row in build_report.published(study, "published")] == printed
-    assert build_report.published(study, "none") == []
+    assert [row.label for row in printed_tables.for_study(study, "published")] == printed
+    assert printed_tables.for_study(study, "none") == []
     own = page(OWN, "own.yaml")
-    rows = build_report.published(study, own)
+    rows = printed_tables.for_study(study, own)
     assert [row.label for row in rows] == [*printed, "Old MLP"]
     assert (rows[-1].cite, rows[-1].cells["digits/accuracy"].value) == ("Mine, 2026", 91.5)
     store = Store(tmp_path / "store")
@@ -125,5 +127,42 @@ def test_a_wrong_against_is_told_in_a_line(page, against: str, says: str) -> Non
     study = load(page(PAGE))
     path = page(against, "own.yaml") if ":" in against else against
     with pytest.raises(UserError, match=r"^[^\n]+$") as caught:
-        build_report.published(study, path)
+        printed_tables.for_study(study, path)
     assert says in str(caught.value)
+
+
+def test_models_of_the_registry_have_their_family_and_depth(page) -> None:
+    known = {
+        "gmlp-text-36": ("gmlp-text", 36),
+        "bert-24": ("bert", 24),
+        "bert": ("bert", 12),
+        "resnet-56": ("resnet", 56),
+        "resnet-small": ("resnet", 20),
+        "vit-b16": ("vit", None),
+        "mixer": ("mixer", 8),
+        "lenet": ("lenet", None),
+    }
+    models = {name: {"model": name} for name in known}
+    models["shallow"] = {"model": "mixer", "args": {"depth": 3}}
+    both = {"data": ["digits", "polarity"], "entries": models}
+    study = load(page(study_page(**both)))
+    facts = {label: build_report.model_facts(entry) for label, entry in study.resolved.items()}
+    assert facts.pop("shallow").depth == 3
+    assert {name: (fact.family, fact.depth) for name, fact in facts.items()} == known
+
+
+def test_comparing_two_entries_writes_nothing(page, tmp_path: Path, capsys) -> None:
+    path = page(study_page(seeds=2))
+    study, store = load(path), Store(tmp_path / "store")
+    for run in study.runs():
+        today = dict(source_digests.of_run(run.spec))
+        with store.claim(run.spec, 1) as folder:
+            store.write_record(folder, with_provenance(record(run.spec), sources=today))
+
+    def kept() -> dict[Path, bytes]:
+        return {file: file.read_bytes() for file in store.root.rglob("*") if file.is_file()}
+
+    before = kept()
+    assert run_command_line(["compare", path, "A", "B", "--store", str(store.root)]) == 0
+    assert "paired over 2 seeds" in capsys.readouterr().out
+    assert kept() == before

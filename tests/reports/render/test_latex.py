@@ -65,9 +65,9 @@ def pdftext(folder, name):
 
 
 @pytest.mark.slow
-def test_tex_makes_the_page(rough, tmp_path):
+def test_tex_makes_the_page(make, rough, tmp_path):
     request, runs = rough
-    report = build(request.model_copy(update={"question": SPECIAL}), runs)
+    report = build(make.change(request, question=SPECIAL), runs)
     write(report, runs, tmp_path)
     text = pdftext(tmp_path, "report.tex")
     flat = " ".join(text.split())

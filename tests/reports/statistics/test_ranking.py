@@ -19,7 +19,7 @@ def null_runs(make):
     def fill(request, values):
         record = make.record(metrics={"accuracy": 0.5})
         return [
-            make.run(entry.label, dataset, seed, None).model_copy(
+            make.run(entry, dataset, seed, None).model_copy(
                 update={
                     "state": "done",
                     "record": record.model_copy(update={"metrics": {"accuracy": float(value)}}),

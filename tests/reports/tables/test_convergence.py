@@ -3,10 +3,11 @@
 import pytest
 
 from lightning_bench.bench.store.record import Epoch
+from lightning_bench.bench.study.study import Entry
 from lightning_bench.reports import build
-from lightning_bench.reports.report import Counts
+from lightning_bench.reports.request import ModelCounts, ModelFacts
 from lightning_bench.reports.tables import convergence
-from tests.reports.conftest import make_study
+from tests.reports.conftest import change, make_study
 
 
 def curve(*values: float) -> list[Epoch]:
@@ -27,7 +28,7 @@ def test_the_first_epoch_that_is_as_good() -> None:
 def test_the_table_has_a_mean_only_where_all_runs_got_there() -> None:
     # Curves of `make_record`: value × (1 - 0.6^(epoch + 1)), eight epochs.
     request, runs = make_study({"fast": [0.99, 0.98, 0.97], "slow": [0.99, 0.9, 0.9], "no": [0.5]})
-    request = request.model_copy(update={"epochs_to": {"accuracy": 0.95}})
+    request = change(request, epochs_to={"accuracy": 0.95})
     tables = {table.id: table for table in build.build(request, runs).tables}
     rows = {row.label: row.cells[0] for row in tables["epochs-to"].rows}
     # 0.99 (1 - 0.6^n) ≥ 0.95 from n = 7, the sixth epoch; 0.98 and 0.97 a bit later.
@@ -47,8 +48,8 @@ def test_without_a_goal_there_is_no_table() -> None:
 
 def test_a_study_that_trains_nothing_is_a_table_of_counts() -> None:
     request, _ = make_study({"one": []})
-    counted = {"one": Counts(parameters=5_000_000, flops=2_000_000_000, layers=3)}
-    report = build.build(request.model_copy(update={"counted": counted, "seeds": []}), [])
+    counted = {"one": ModelCounts(parameters=5_000_000, flops=2_000_000_000, layers=3)}
+    report = build.build(change(request, counted=counted, seeds=[]), [])
     (main,) = report.tables
     assert [column.id for column in main.columns] == ["parameters", "flops", "layers"]
     assert [cell.value for cell in main.rows[0].cells] == [5_000_000, 2_000_000_000, 3]
@@ -58,18 +59,17 @@ def test_a_study_that_trains_nothing_is_a_table_of_counts() -> None:
 def test_one_model_at_three_lengths_has_an_exponent_beside_the_claim() -> None:
     lengths = {"a": 10, "b": 20, "c": 40, "d": 80}
     request, _ = make_study({label: [] for label in [*lengths, "alone"]})
-    alone = Counts(parameters=1, flops=7, tokens=10)
+    alone = ModelCounts(parameters=1, flops=7, tokens=10)
     for family, power in (("mixer", 1), ("vit", 2)):
         counted = {
-            x: Counts(parameters=1, flops=3 * s**power, tokens=s) for x, s in lengths.items()
+            x: ModelCounts(parameters=1, flops=3 * s**power, tokens=s) for x, s in lengths.items()
         }
-        entries = [
-            entry.model_copy(update={"model": "z" if entry.label == "alone" else "x"})
-            for entry in request.entries
-        ]
-        entries = [entry.model_copy(update={"family": family, "args": {}}) for entry in entries]
-        changes = {"counted": {**counted, "alone": alone}, "entries": entries, "seeds": []}
-        tables = build.build(request.model_copy(update=changes), []).tables
+        entries = {
+            label: Entry(model="z" if label == "alone" else "x") for label in request.entries
+        }
+        models = dict.fromkeys(entries, ModelFacts(family=family))
+        changes = {"counted": {**counted, "alone": alone}, "entries": entries, "models": models}
+        tables = build.build(change(request, **changes, seeds=[]), []).tables
         (row,) = next(table for table in tables if table.id == "scaling").rows
         fitted, of_three, degree, claim = row.cells
         assert (fitted.value, of_three.value) == (pytest.approx(power), pytest.approx(power))

@@ -3,9 +3,10 @@
 import pytest
 import yaml
 
+from lightning_bench.bench.study.study import Entry
 from lightning_bench.reports.build import build
 from lightning_bench.reports.render import csv_and_parquet, html, latex, markdown
-from lightning_bench.reports.report import Entry, Published
+from lightning_bench.reports.request import PublishedRow
 from lightning_bench.reports.tables import printed_tables
 
 
@@ -86,7 +87,7 @@ def test_a_table_of_facts_keeps_rows_of_counts_alone():
 @pytest.fixture
 def beside(make):
     """Our Mixer and our ViT on two data sets, with printed rows beside them."""
-    labels = {"Mixer": "our Mixer", "ViT": None}
+    labels = {"Mixer": "our Mixer", "ViT": ""}
     datasets = ["cifar10", "pets"]
     runs = [
         make.run(entry, dataset, seed, value + 0.002 * seed)
@@ -98,12 +99,10 @@ def beside(make):
     request = make.request(
         list(labels),
         datasets,
-        entries=[
-            Entry(
-                label=label, model="m", group="MLP" if theirs else "Transformers", published=theirs
-            )
+        entries={
+            label: Entry(model="m", group="MLP" if theirs else "Transformers", published=theirs)
             for label, theirs in labels.items()
-        ],
+        },
         published=printed_tables.rows("vision-from-scratch", columns | {"params_m": "parameters"}),
     )
     return request, runs
@@ -139,7 +138,7 @@ def test_the_difference_has_our_interval_alone(beside):
     assert "Mixer: our Mixer in FCN, Table 5" in table.notes[0].text
 
 
-def test_the_audit_holds_printed_counts_against_our_modules(beside):
+def test_the_audit_holds_printed_counts_against_our_modules(make, beside):
     request, runs = beside
     table = build(request, runs).tables[0]
     assert table.columns[-1].id == "audit"
@@ -149,16 +148,19 @@ def test_the_audit_holds_printed_counts_against_our_modules(beside):
     (note,) = [note.text for note in table.notes if note.mark in cells["our Mixer"].notes]
     assert note == "FCN, Table 5 prints 86,000,000 parameters; our module has 61,706"
     assert (cells["our gMLP"].value, cells["our gMLP"].state) == (None, "")
-    alone = [entry.model_copy(update={"published": None}) for entry in request.entries]
-    table = build(request.model_copy(update={"entries": alone}), runs).tables[0]
+    alone = {
+        label: entry.model_copy(update={"published": ""})
+        for label, entry in request.entries.items()
+    }
+    table = build(make.change(request, entries=alone), runs).tables[0]
     assert {r.label: r.cells[-1].state for r in table.rows}["our Mixer"] == "doubtful"
 
 
 def test_without_a_doubt_there_is_no_audit(make):
-    row = Published(label="x", cite="c", cells={"parameters": printed_tables.read("61.7", 1e3)})
+    row = PublishedRow(label="x", cite="c", cells={"parameters": printed_tables.read("61.7", 1e3)})
     request, runs = make.study({"a": [0.9]})
-    entries = [Entry(label="a", model="m", published="x")]
-    request = request.model_copy(update={"entries": entries, "published": [row]})
+    entries = {"a": Entry(model="m", published="x")}
+    request = make.change(request, entries=entries, published=[row])
     assert build(request, runs).tables[0].columns[-1].id == "parameters"
 
 

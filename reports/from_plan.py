@@ -1,0 +1,85 @@
+"""What a report reads of a plan and its store: runs, predictions, environments, examples of data.
+
+Those who only build a report from what is in memory need nothing of this.
+"""
+
+from collections.abc import Collection
+from contextlib import suppress
+from math import comb
+from typing import Any
+
+from lightning_bench.bench.plan.plan import Plan, PlannedRun
+from lightning_bench.bench.store.record import Environment, Examples
+from lightning_bench.bench.store.store import Damaged, Store
+from lightning_bench.reports.request import ReportedRun
+from lightning_bench.reports.tables import failed_attempts
+
+#: A report compares trained models on the test examples up to these; it takes about a second.
+MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
+
+
+def runs(plan: Plan, store: Store) -> list[ReportedRun]:
+    """The study's own runs, each with its record and the attempts before it."""
+    return [_run(plan, store, planned) for planned in plan.runs]
+
+
+def _run(plan: Plan, store: Store, planned: PlannedRun) -> ReportedRun:
+    run, attempt = planned.run, planned.attempt
+    record = attempt.record if attempt else None
+    return ReportedRun(
+        entry=run.entry,
+        group=plan.study.entries[run.entry].group,
+        dataset=run.dataset,
+        seed=run.spec.seed,
+        key=planned.key,
+        state="pruned" if record and record.status == "pruned" else planned.state,
+        reason=planned.reason,
+        record=record,
+        checksum=attempt.checksum if attempt else "",
+        folder=f"{store.runs.name}/{attempt.folder.name}" if attempt else None,
+        earlier=failed_attempts.before(attempt, store) if attempt else [],
+    )
+
+
+def environments(plan: Plan, store: Store) -> dict[str, Environment]:
+    """Hardware and packages of the runs, by digest."""
+    digests = {
+        planned.attempt.record.provenance.environment
+        for planned in plan.runs
+        if planned.attempt and planned.attempt.record
+    }
+    kept = {digest: store.read_environment(digest) for digest in sorted(filter(None, digests))}
+    return {digest: environment for digest, environment in kept.items() if environment}
+
+
+def sheets(plan: Plan, store: Store) -> dict[str, Examples]:
+    """What each data set looks like, by the newest data that a run was made with."""
+    fingerprints = {
+        planned.run.dataset: record.data.fingerprint
+        for planned in plan.runs
+        if planned.attempt and (record := planned.attempt.record) and record.data
+    }
+    kept = {name: store.read_examples(mark) for name, mark in fingerprints.items()}
+    return {name: examples for name, examples in kept.items() if examples}
+
+
+def few_predictions(plan: Plan) -> dict[str, Any] | None:
+    """Per-example results by key; None where it is long work, which `bench compare` does a pair."""
+    pairs = comb(len(plan.study.entries), 2) * len(plan.study.data)
+    records = (planned.attempt.record for planned in plan.runs if planned.attempt)
+    scored = sum(record.scored for record in records if record)
+    return predictions(plan) if pairs <= MOST_PAIRS and scored <= MOST_EXAMPLES else None
+
+
+def predictions(plan: Plan, entries: Collection[str] | None = None) -> dict[str, Any]:
+    """The predictions of finished runs, of some entries or all; a damaged file is left out."""
+    from lightning_bench.bench.store import predictions as files
+
+    by_key = {}
+    for planned in plan.runs:
+        record = planned.attempt.record if planned.attempt else None
+        wanted = planned.state == "done" and (entries is None or planned.run.entry in entries)
+        if wanted and planned.attempt and record and record.predictions:
+            with suppress(Damaged):
+                by_key[planned.key] = files.read(planned.attempt.folder, record.predictions)
+    return by_key
