@@ -15,7 +15,7 @@ from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Epoch, Failure, Record
 
 
-class Display(Listener):
+class RunDisplay(Listener):
     """A context manager, since it owns the terminal meanwhile.
 
     Quiet, it tells of trouble alone; verbose, of every start and epoch.
@@ -55,7 +55,7 @@ class Display(Listener):
         self._unknown += runs
         self._each_s = each_s
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> "RunDisplay":
         """Take the terminal."""
         if self._live_on:
             self._live.start()

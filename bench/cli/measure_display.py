@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Way:
+class MeasureOptions:
     """How carefully, and in what words."""
 
     quick: bool = False
@@ -43,7 +43,7 @@ def measure(
     console: Console,
     store: "Store",
     asked: Sequence[tuple["Contender", "Setting"]],
-    way: Way,
+    options: MeasureOptions,
 ) -> "Session":
     """Measure, keep the session in the store, and return it; nothing is kept of half of one."""
     from lightning_bench.bench.measure import contenders
@@ -52,18 +52,18 @@ def measure(
     from lightning_bench.models.registry import catalogue as model_catalogue
 
     modules = {model_catalogue.find(contender.model).module for contender, _ in asked}
-    pace = way.pace()
+    pace = options.pace()
     course = Course(
         asked=asked,
         pace=pace,
-        quick=way.quick,
+        quick=options.quick,
         sources=contenders.sources_of(contender for contender, _ in asked),
         modules=modules,
-        title=way.title,
-        varied=way.varied,
-        search_batch=way.search_batch,
+        title=options.title,
+        varied=options.varied,
+        search_batch=options.search_batch,
     )
-    with Display(console, len(asked), pace.rounds) as display:
+    with MeasureDisplay(console, len(asked), pace.rounds) as display:
         session = course.run(store, display)
     session_files.keep(store, session)
     return session
@@ -81,10 +81,10 @@ def for_study(console: Console, store: "Store", plan: "Plan") -> None:
     models = len({contender.label for contender, _ in asked})
     console.print(f"{plan.study.name}: {models} models to measure, {joined(wanted.mode)}")
     store.prepare()
-    measure(console, store, asked, Way(quick=wanted.quick, title=plan.study.title))
+    measure(console, store, asked, MeasureOptions(quick=wanted.quick, title=plan.study.title))
 
 
-class Display:
+class MeasureDisplay:
     """A Listener of a session: a bar with the time left on a terminal, plain lines elsewhere."""
 
     def __init__(self, console: Console, contenders: int, rounds: int) -> None:
@@ -103,7 +103,7 @@ class Display:
         )
         self._bar = self._progress.add_task("", total=1.0, what="importing torch …", left="")
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> "MeasureDisplay":
         """Take the terminal."""
         self._progress.start()
         return self

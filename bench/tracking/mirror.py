@@ -86,15 +86,16 @@ class Mirror(Listener):
         self._events.put(Reported(folder))
 
     def close(self, patience_s: float = PATIENCE_S) -> list[str]:
-        """Let the trackers finish, but not for ever; return what they have to say."""
+        """Let the trackers finish, until Ctrl-C or for so long; return what they have to say."""
         self._events.put(None)
         lines: list[str] = []
         try:
             while (line := self._lines.get(timeout=patience_s)) is not None:
                 lines.append(line)
-        except queue.Empty:
+        except (queue.Empty, KeyboardInterrupt):
             lines.append(
-                f"tracking is behind and was left; bench sync {self.study.name} sends all of it"
+                f"the trackers are behind, and not waited for; bench sync {self.study.name} "
+                "sends them all of it"
             )
             self._process.kill()
         self._events.cancel_join_thread()

@@ -84,7 +84,7 @@ def measure_command(
     console = Console(highlight=False, stderr=output != "table")
     opened = Store(store)
     opened.prepare()
-    way = measure_display.Way(
+    options = measure_display.MeasureOptions(
         quick=quick,
         rounds=rounds,
         title=f"Measured: {', '.join([*models, *(settings or [])])}",
@@ -92,7 +92,7 @@ def measure_command(
         search_batch=batch_size == "max",
     )
     try:
-        session = measure_display.measure(console, opened, asked, way)
+        session = measure_display.measure(console, opened, asked, options)
     except KeyboardInterrupt:
         console.print("stopped: nothing of it is kept")
         return INTERRUPTED

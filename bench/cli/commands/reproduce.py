@@ -55,7 +55,7 @@ def _find(store: "Store", prefix: str) -> "Record":
 def _run_again(before: "Record", store: "Store") -> "Record":
     """Run a spec in a store beside the store, with the same number of threads."""
     from lightning_bench.bench.cli.console import Console
-    from lightning_bench.bench.cli.live_display import Display
+    from lightning_bench.bench.cli.live_display import RunDisplay
     from lightning_bench.bench.execute.executor import Executor, Listed
     from lightning_bench.bench.execute.job import Device, Execution
     from lightning_bench.bench.execute.local import Local
@@ -80,7 +80,7 @@ def _run_again(before: "Record", store: "Store") -> "Record":
     )
     device: Device = "cuda" if before.provenance.device == "cuda" else "cpu"
     execution = Execution(device=device, threads=before.provenance.threads)
-    with Display(Console(highlight=False, stderr=True), [planned], 1) as display:
+    with RunDisplay(Console(highlight=False, stderr=True), [planned], 1) as display:
         Executor(beside, Local(1, device), execution, [display]).run(Listed([planned]))
     record = beside.scan([before.key])[before.key].record
     assert record is not None

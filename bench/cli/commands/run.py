@@ -1,16 +1,14 @@
 """`bench run`: do what the plan lacks, then print the table."""
 
 import shlex
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lightning_bench.bench.cli import preflight
 from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     ClusterSettings,
@@ -20,13 +18,13 @@ from lightning_bench.bench.cli.options import (
     Settings,
     StoreFolder,
     StudyName,
-    duration,
     make_plan,
     open_study,
     use_data_root,
 )
+from lightning_bench.bench.cli.runner import Engine, Runner, lacks_runs
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.execute.devices import demand, demand_compiler, gpus
+from lightning_bench.bench.execute.devices import demand
 from lightning_bench.bench.execute.job import Device, Execution, Strategy
 from lightning_bench.common.messages import nearest
 
@@ -34,15 +32,9 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from rich.console import Console
 
-    from lightning_bench.bench.cli.live_display import Display
-    from lightning_bench.bench.execute.executor import Executor
-    from lightning_bench.bench.execute.launcher import Launcher
-    from lightning_bench.bench.plan.plan import Plan, PlannedRun
+    from lightning_bench.bench.plan.plan import Plan
     from lightning_bench.bench.store.store import Store
-    from lightning_bench.bench.study.study import Study
     from lightning_bench.bench.tracking.mirror import Mirror
-
-Engine = Literal["local", "slurm"]
 
 INTERRUPTED = 130
 RUNS_FAILED = 3
@@ -101,69 +93,63 @@ def run_command(
 
     Finished runs are kept: after an interruption the same command goes on.
     """
-    from lightning_bench.bench.tracking import TRACKERS
-
-    for tracker in track or ():
-        if tracker not in TRACKERS:
-            raise UserError(f"unknown tracker {tracker!r}{nearest(tracker, TRACKERS)}")
-    if quiet and verbose:
-        raise UserError("--quiet and --verbose exclude each other")
+    _check_options(track or (), quiet=quiet, verbose=verbose)
     use_data_root(data_root)
     study, opened = open_study(name, scale, settings, store, cluster)
     plan = make_plan(study, opened)
     from rich.console import Console
 
     console = Console(highlight=False)
-    mirror = None
-    if plan.searching or plan.to_run(retry_failed=retry_failed) or plan.running():
+    has_work = plan.searching or lacks_runs(plan, retry_failed=retry_failed)
+    if has_work:
         local = launcher == "local"
-        given = devices or study.devices
+        devices = devices or study.devices
         execution = Execution(
             device=device,
-            devices=(given or 1) if local else study.cluster.devices(given),
+            devices=(devices or 1) if local else study.cluster.devices(devices),
             threads=threads or study.threads,
             strategy=strategy,
             compile=compiled,
             checkpoint_s=60 * checkpoint_minutes,
         )
         room = demand(device, execution.devices, execution.threads) if local else _QUEUE
-        way = _Way(launcher, jobs or room, execution, retry_failed, quiet, verbose)
-        _demand_fit(plan, execution, local=local)
-        _demand_data(plan)
-        memory = _connect(storage, plan, opened) if plan.searching else None
+        runner = Runner(
+            console, opened, execution, launcher, jobs or room, retry_failed, quiet, verbose
+        )
+        preflight.demand_fit(plan, execution, local=local)
+        preflight.demand_inputs(plan)
+        optuna_storage = _connect(storage, plan, opened) if plan.searching else None
         opened.prepare()
-        mirror = _mirror(track, opened, plan)
-        try:
-            if memory is not None:
-                first = replace(plan, runs=[])
-                if first.to_run(retry_failed=retry_failed) or first.running():
-                    way.run(console, opened, first, mirror)
-                plan = way.search(console, opened, plan, memory)
-            if plan.to_run(retry_failed=retry_failed) or plan.running():
-                way.run(console, opened, plan, mirror)
-        except KeyboardInterrupt:
-            console.print(f"stopped: {_reached(make_plan(study, opened))}; go on with")
-            console.print(f"  {_again()}", markup=False, soft_wrap=True)
-            return INTERRUPTED
-        except OSError as error:
-            what = f"{error.strerror}; finished runs are kept, the same command goes on"
-            raise OSError(error.errno, what, str(store)) from None
-        plan = make_plan(study, opened)
-    if study.measure is not None:
-        from lightning_bench.bench.cli import measure_display
+    with _tracking(track if has_work else None, console, opened, plan) as mirror:
+        if has_work:
+            try:
+                plan = runner.execute(plan, optuna_storage, mirror)
+            except KeyboardInterrupt:
+                return _interrupted(console, f"stopped: {_reached(make_plan(study, opened))}")
+            except OSError as error:
+                what = f"{error.strerror}; finished runs are kept, the same command goes on"
+                raise OSError(error.errno, what, str(store)) from None
+        if study.measure is not None:
+            from lightning_bench.bench.cli import measure_display
 
-        try:
-            measure_display.for_study(console, opened, plan)
-        except KeyboardInterrupt:
-            console.print("stopped while measuring, of which nothing is kept; go on with")
-            console.print(f"  {_again()}", markup=False, soft_wrap=True)
-            return INTERRUPTED
-    target = _show_report(console, opened, plan, settings or [], tracked=mirror is not None)
-    if mirror is not None:
-        mirror.reported(target)
-        for line in mirror.close():
-            console.print(line, soft_wrap=True, markup=False)
+            try:
+                measure_display.for_study(console, opened, plan)
+            except KeyboardInterrupt:
+                return _interrupted(console, "stopped while measuring, of which nothing is kept")
+        target = _show_report(console, opened, plan, settings or [], tracked=mirror is not None)
+        if mirror is not None:
+            mirror.reported(target)
     return _left(console, plan)
+
+
+def _check_options(trackers: Sequence[str], *, quiet: bool, verbose: bool) -> None:
+    from lightning_bench.bench.tracking import TRACKERS
+
+    for tracker in trackers:
+        if tracker not in TRACKERS:
+            raise UserError(f"unknown tracker {tracker!r}{nearest(tracker, TRACKERS)}")
+    if quiet and verbose:
+        raise UserError("--quiet and --verbose exclude each other")
 
 
 def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage":
@@ -178,148 +164,25 @@ def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage"
     )
 
 
-def _demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
-    """Say in one line, before anything starts, which recipe can't be trained so."""
-    from lightning_bench.bench.study.compatibility import unfit_devices
+@contextmanager
+def _tracking(
+    trackers: list[str] | None, console: "Console", store: "Store", plan: "Plan"
+) -> "Iterator[Mirror | None]":
+    """Pass on to trackers what happens; however it ends, they finish, and what they say is shown.
 
-    device: str = execution.device
-    if device == "auto":
-        # What a cluster's nodes have is known there alone.
-        device = "cuda" if not local or gpus() else "cpu"
-    if execution.compile and local and device == "cpu":
-        demand_compiler()
-    study = plan.study
-    recipes = [(label, entry.recipe) for label, entry in study.resolved.items()]
-    recipes += [(planned.run.entry, planned.run.spec.recipe) for planned in plan.runs]  # stages too
-    searched = ("batch_size", "accumulate", "precision")
-    recipes += [(cell.entry, found) for cell in study.cells() for found in cell.extremes(*searched)]
-    for label, recipe in recipes:
-        problem = unfit_devices(
-            recipe,
-            device=device,
-            devices=execution.devices,
-            strategy=execution.strategy,
-        )
-        if problem:
-            raise UserError(f"{label}: {problem}")
-
-
-def _demand_data(plan: "Plan") -> None:
-    """Say in one line, before anything starts, what data or weights are not to be had."""
-    from lightning_bench.bench.study import inputs
-    from lightning_bench.data.errors import DataError
-    from lightning_bench.data.sources import repository
-
-    try:
-        for dataset, patterns in inputs.files(plan.study):
-            assert dataset.repository
-            repository.demand(dataset.repository, patterns, revision=dataset.revision)
-        for name in inputs.weights(plan.study):
-            if not Path(name).exists():
-                repository.demand(name, repository.WEIGHTS, kind="model")
-    except DataError as error:
-        raise UserError(str(error)) from None
-
-
-@dataclass(frozen=True)
-class _Way:
-    """How runs are to be executed."""
-
-    engine: Engine
-    jobs: int
-    execution: Execution
-    retry_failed: bool
-    quiet: bool
-    verbose: bool
-
-    def run(
-        self, console: "Console", store: "Store", plan: "Plan", mirror: "Mirror | None"
-    ) -> None:
-        """Run what the plan lacks, and wait for what others run."""
-        from lightning_bench.bench.execute.executor import Executor, Listener
-        from lightning_bench.bench.execute.run_queue import Ordered
-
-        to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
-        jobs = max(1, min(self.jobs, len(to_run)))
-        left_s = sum(planned.expected_s for planned in to_run) / jobs
-        self._announce(
-            console,
-            f"{plan.study.name} ({plan.study.scale}): {len(to_run)} of {len(plan.all)} runs to "
-            f"do, {jobs} at a time, about {duration(left_s)}",
-        )
-        launcher = self._launcher(plan.study, store, jobs)
-        with self._display(console, to_run + running, jobs) as display:
-            work = Ordered(to_run, running)
-            listeners: Sequence[Listener] = [work, display, *([mirror] if mirror else [])]
-            executor = Executor(store, launcher, self.execution, listeners)
-            with _answering(executor, f"{plan.study.name}-{plan.study.scale}"):
-                executor.run(work, running)
-
-    def search(
-        self, console: "Console", store: "Store", plan: "Plan", memory: "BaseStorage"
-    ) -> "Plan":
-        """Run all trials that the budgets leave; the plan afterwards has the final runs."""
-        from lightning_bench.bench.execute.executor import Executor
-        from lightning_bench.bench.search.tuner import RETRIES, Tuner
-
-        study, search = plan.study, plan.study.search
-        assert search is not None
-        tuner = Tuner(
-            study.cells(),
-            store,
-            memory,
-            run_s=study.run_s,
-            devices=self.execution.devices,
-        )
-        unfinished = [ledger for ledger in plan.searches if not ledger.closed]
-        left = sum(search.trials - len(ledger.trials) for ledger in unfinished)
-        runs = left * len(search.seeds)
-        jobs = max(1, min(self.jobs, runs))
-        self._announce(
-            console,
-            f"{study.name} ({study.scale}): {left} of {search.trials * len(plan.searches)} trials "
-            f"to do, {jobs} at a time, at most about {duration(study.run_s * runs / jobs)}",
-        )
-        launcher = self._launcher(study, store, jobs)
-        with self._display(console, [], jobs) as display:
-            display.expect(runs, study.run_s)
-            # The search hears of a run before the terminal does: it may have to stop it.
-            executor = Executor(store, launcher, self.execution, [tuner, display], RETRIES)
-            tuner.prune = executor.prune
-            with _answering(executor, f"{study.name}-{study.scale}"):
-                executor.run(tuner)
-        return make_plan(study, store)
-
-    def _announce(self, console: "Console", line: str) -> None:
-        if not self.quiet:
-            console.print(line)
-
-    def _display(self, console: "Console", planned: "list[PlannedRun]", jobs: int) -> "Display":
-        from lightning_bench.bench.cli.live_display import Display
-
-        return Display(console, planned, jobs, quiet=self.quiet, verbose=self.verbose)
-
-    def _launcher(self, study: "Study", store: "Store", jobs: int) -> "Launcher":
-        """The engine; on this host its forks find the libraries of the study imported."""
-        if self.engine == "slurm":
-            from lightning_bench.bench.execute.slurm import Slurm
-
-            return Slurm(jobs, store, study.cluster, f"{study.name}-{study.scale}")
-        from lightning_bench.bench.execute.local import Local
-        from lightning_bench.bench.study import inputs
-
-        modules = {entry.variant.module for entry in study.resolved.values()}
-        for dataset in inputs.datasets(study).values():
-            modules |= {dataset.module, inputs.task_module(dataset)}
-        return Local(jobs, self.execution.device, sorted(modules))
-
-
-def _mirror(trackers: list[str] | None, store: "Store", plan: "Plan") -> "Mirror | None":
+    A mirror left open would keep this process from ending: its queue waits until all is read.
+    """
     if not trackers:
-        return None
+        yield None
+        return
     from lightning_bench.bench.tracking.mirror import Mirror
 
-    return Mirror(trackers, store.root, plan.study)
+    mirror = Mirror(trackers, store.root, plan.study)
+    try:
+        yield mirror
+    finally:
+        for line in mirror.close():
+            console.print(line, soft_wrap=True, markup=False)
 
 
 def _show_report(
@@ -360,43 +223,16 @@ def _left(console: "Console", plan: "Plan") -> int:
     are = "is" if left == 1 else "are"
     console.print(
         f"{left} of {len(plan.all)} runs {are} not done: bench status {plan.study.name} says why; "
-        "the same command tries what was lost again, --retry-failed all"
+        'the same command tries lost runs again, or, with "--retry-failed", every failed run'
     )
     return RUNS_FAILED
 
 
-@contextmanager
-def _answering(executor: "Executor", study: str) -> Iterator[None]:
-    """The first Ctrl-C or `kill` leaves checkpoints and stops, the second stops at once.
-
-    A `bench cancel` of the study is a first one, on whatever host.
-    """
-    from lightning_bench.bench.execute.executor import Listener
-
-    class Cancellation(Listener):
-        def tick(self) -> None:
-            if executor.store.cancellation(study) != last:
-                executor.stop()
-
-    last = executor.store.cancellation(study)
-    executor.listeners = [*executor.listeners, Cancellation()]
-
-    def answer(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if executor.stopping:
-            raise KeyboardInterrupt
-        executor.stop()
-
-    before = {number: signal.signal(number, answer) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _again() -> str:
-    """The same command; its options decide, too, whether a checkpoint can be gone on from."""
+def _interrupted(console: "Console", reached: str) -> int:
+    """Say how far it came, and the command that goes on: its options decide what it can resume."""
     from lightning_bench.bench.store import provenance
 
-    return shlex.join(["bench", *provenance.command_line()[1:]])
+    same_command = shlex.join(["bench", *provenance.command_line()[1:]])
+    console.print(f"{reached}; go on with")
+    console.print(f"  {same_command}", markup=False, soft_wrap=True)
+    return INTERRUPTED
