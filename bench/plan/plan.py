@@ -1,4 +1,4 @@
-"""Plan: each run of a study with its state, the reason in words, and what the missing ones cost.
+"""Plan: each run of a study with its state, the reason in words, and its expected time.
 
 Pure: it is given what the store holds and what the sources are, and touches neither.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from lightning_bench.bench.plan import dependents
 from lightning_bench.bench.plan.source_digests import changed
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.store import Attempt
@@ -77,12 +76,7 @@ class Plan:
 
         What was lost for no reason of its own is tried again, other failures on demand only.
         """
-        return self._unique(
-            planned
-            for planned in self.all
-            if planned.state in {"missing", "stale"}
-            or (planned.state == "failed" and (retry_failed or planned.lost))
-        )
+        return self._unique(p for p in self.all if _is_to_run(p, retry_failed=retry_failed))
 
     def running(self) -> list[PlannedRun]:
         """What other processes are at."""
@@ -98,10 +92,10 @@ class Plan:
         return counts
 
     def _unique(self, chosen: Iterable[PlannedRun]) -> list[PlannedRun]:
-        found: dict[str, PlannedRun] = {}
+        unique: dict[str, PlannedRun] = {}
         for planned in chosen:
-            found.setdefault(planned.key, planned)
-        return list(found.values())
+            unique.setdefault(planned.key, planned)
+        return list(unique.values())
 
 
 def make(
@@ -117,28 +111,27 @@ def make(
     `before` are the runs that others start from, parents first.
     """
     expected = _expectations([*before, *runs], attempts, study.run_s)
-    judged: dict[str, PlannedRun] = {}
+    parents: dict[str, PlannedRun] = {}
 
-    def planned(run: Run, keep_weights: bool) -> PlannedRun:
+    def planned(run: Run, *, keep_weights: bool) -> PlannedRun:
         attempt, sources = attempts.get(run.key), sources_of(run.spec)
         state, reason = judge(attempt, sources)
-        if run.spec.start is not None:
-            parent = judged.get(run.spec.start.key)
-            state, reason = dependents.judge(state, reason, attempt, parent)
+        if run.spec.start is not None and (parent := parents.get(run.spec.start.key)):
+            state, reason = _judge_by_parent(state, reason, attempt, parent)
         expected_s = expected[run.entry, run.dataset]
         return PlannedRun(run, state, reason, expected_s, attempt, sources, keep_weights)
 
     for run in before:
-        judged[run.key] = planned(run, True)
-    found = [
-        replace(judged[run.key], run=run) if run.key in judged else planned(run, False)
+        parents[run.key] = planned(run, keep_weights=True)
+    own = [
+        replace(parents[run.key], run=run)
+        if run.key in parents
+        else planned(run, keep_weights=False)
         for run in runs
     ]
     ledgers = list(searches)
     trials = any(not ledger.closed for ledger in ledgers)
-    return Plan(
-        study, found, ledgers, dependents.demand(list(judged.values()), found, trials=trials)
-    )
+    return Plan(study, own, ledgers, _with_lost_weights(list(parents.values()), own, trials=trials))
 
 
 def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:
@@ -163,6 +156,64 @@ def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, s
     if record.status == "pruned":
         return "missing", f"attempt {attempt.number} was stopped early"
     return "done", f"{record.ended[:16].replace('T', ' ')} UTC"
+
+
+def _judge_by_parent(
+    state: State, reason: str, attempt: Attempt | None, parent: PlannedRun
+) -> tuple[State, str]:
+    """The state of a run that starts from another's weights, given its own and the other's."""
+    if state == "running":
+        return state, reason
+    label = parent.run.entry
+    if parent.state == "failed" and not parent.lost:
+        return "failed", f"can't start: {label} failed ({parent.reason})"
+    record = attempt.record if attempt else None
+    # A run that stopped before it had weights to start from says nothing of them.
+    if record is None or record.start is None or state not in {"done", "failed"}:
+        return state, reason
+    if parent.state != "done":
+        again = "is being run again" if parent.state == "running" else "is to be run again"
+        return "stale", f"it started from {label}, which {again}"
+    if parent.attempt is None or parent.attempt.record is None:
+        return state, reason
+    if parent.attempt.record.weights != record.start.weights_sha256:
+        return "stale", (
+            f"it started from {label} of attempt {record.start.attempt}, "
+            f"attempt {parent.attempt.number} has other weights"
+        )
+    return state, reason
+
+
+def _with_lost_weights(
+    before: Sequence[PlannedRun], runs: Sequence[PlannedRun], *, trials: bool
+) -> list[PlannedRun]:
+    """The runs that others start from; one is missing if its weights are gone, but still needed.
+
+    They are needed by runs that are yet to be run, and by `trials` that are yet to come.
+    """
+    to_run = [planned for planned in runs if _is_to_run(planned)]
+    judged: list[PlannedRun] = []
+    for planned in reversed(before):
+        starting = sum(
+            child.run.spec.start is not None and child.run.spec.start.key == planned.key
+            for child in to_run
+        )
+        kept = planned.attempt is not None and planned.attempt.kept
+        if (starting or trials) and planned.state == "done" and not kept:
+            starts = "1 run starts" if starting == 1 and not trials else "others start"
+            reason = f"done, but its weights are gone, and {starts} from them"
+            planned = replace(planned, state="missing", reason=reason)
+        judged.append(planned)
+        if _is_to_run(planned):
+            to_run.append(planned)
+    return judged[::-1]
+
+
+def _is_to_run(planned: PlannedRun, *, retry_failed: bool = False) -> bool:
+    """Whether `bench run` runs it: what failed for a reason of its own, on demand only."""
+    if planned.state == "failed":
+        return retry_failed or planned.lost
+    return planned.state in {"missing", "stale"}
 
 
 def _expectations(
