@@ -54,9 +54,6 @@ app.command("check")(check_command)
 app.command("reproduce")(reproduce_command)
 app.command("check-model")(check_model_command)
 
-#: Click's own usage errors, which typer brings along; `typer.BadParameter` is one of them.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -84,9 +81,8 @@ def run(arguments: list[str] | None = None) -> int:
         code = app(given or ["--help"], prog_name="bench", standalone_mode=False, obj=own)
     except UserError as error:
         return _complain(str(error), 2)
-    except _UsageError as error:
-        text = getattr(error, "format_message", error.__str__)()
-        return _complain(" ".join(text.split()), 2)
+    except typer.TyperException as error:  # a wrong option or argument
+        return _complain(" ".join(error.format_message().split()), 2)
     except KeyboardInterrupt:
         return _complain("stopped", 130)
     except BrokenPipeError:

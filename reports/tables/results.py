@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from lightning_bench.common.messages import ranges
 from lightning_bench.reports.report import Cell, Column, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.statistics.ranking import Rankings
 from lightning_bench.reports.tables import published, tuning
 from lightning_bench.reports.tables.footnotes import Notes
-from lightning_bench.reports.text.numbers import heading, spans
+from lightning_bench.reports.text.numbers import heading
 
 _FLOPS = Column(id="flops", title="FLOPs", unit="G", kind="count", scale=1e-9, decimals=3)
 _LAYERS = Column(id="layers", title="Layers", kind="count", decimals=0)
@@ -151,7 +152,7 @@ def _average(
     planned = {run.seed for sample in here for run in sample.runs}
     marks = []
     if len(seeds) < len(planned):
-        which = f"{spans(seeds)} only" if seeds else "none"
+        which = f"{ranges(seeds)} only" if seeds else "none"
         marks.append(notes.mark(f"seeds with a result on all {len(datasets)} data sets: {which}"))
     if not seeds:
         return Cell(state="incomplete", notes=marks, runs=keys)
@@ -179,7 +180,8 @@ def _explain(sample: samples.Sample, metric: str, absent: str) -> list[str]:
     if not reasons:
         return []
     what = "; ".join(
-        f"seed{'s' * (len(seeds) > 1)} {spans(seeds)} {reason}" for reason, seeds in reasons.items()
+        f"seed{'s' * (len(seeds) > 1)} {ranges(seeds)} {reason}"
+        for reason, seeds in reasons.items()
     )
     return [f"{len(values)} of {len(sample.runs)} runs: {what}"]
 
@@ -260,7 +262,7 @@ def _caption(
     columns: Sequence[Column], collected: Iterable[samples.Sample], beside_printed: bool
 ) -> str:
     counts = {len(sample.done) for sample in collected} - {0}
-    how_many = spans(sorted(counts)) or "no"
+    how_many = ranges(sorted(counts)) or "no"
     shown = ", ".join(dict.fromkeys(heading(column) for column in columns if column.metric))
     text = f"Test {shown}: mean ± half-width of the 95 % t-interval over {how_many} seeds."
     if any(column.ranked for column in columns):

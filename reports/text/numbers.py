@@ -55,17 +55,6 @@ def joined(words: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def spans(numbers: Sequence[int]) -> str:
-    """`0–4, 7` for 0, 1, 2, 3, 4, 7."""
-    found: list[list[int]] = []
-    for value in sorted(set(numbers)):
-        if found and found[-1][-1] == value - 1:
-            found[-1][1:] = [value]
-        else:
-            found.append([value])
-    return ", ".join("–".join(map(str, span)) for span in found)
-
-
 def thinned(points: Sequence[T], most: int) -> list[T]:
     """At most so many of them, evenly, with both ends."""
     if len(points) <= most:

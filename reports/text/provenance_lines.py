@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 
 from lightning_bench.bench.store.record import Environment, Record
 from lightning_bench.bench.study.study import Study
+from lightning_bench.common.messages import ranges
 from lightning_bench.reports.report import Fact
 from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.tables import tuning
-from lightning_bench.reports.text.numbers import joined, spans
+from lightning_bench.reports.text.numbers import joined
 
 # Packages whose versions can move a number; the store's environment has them all.
 PACKAGES = (
@@ -73,12 +74,12 @@ def _seeds(request: Request, runs: Sequence[ReportedRun]) -> str:
     by_entry: dict[str, set[int]] = {}
     for run in runs:
         by_entry.setdefault(run.entry, set()).add(run.seed)
-    different = {spans(sorted(seeds)) for seeds in by_entry.values()}
+    different = {ranges(sorted(seeds)) for seeds in by_entry.values()}
     if len(different) > 1:
-        listed = [f"{entry} {spans(sorted(seeds))}" for entry, seeds in by_entry.items()]
+        listed = [f"{entry} {ranges(sorted(seeds))}" for entry, seeds in by_entry.items()]
         return f"Unequal: {'; '.join(listed)}. Comparisons use the seeds that both sides have."
     if not different:
-        return spans(request.study.seeds)
+        return ranges(request.study.seeds)
     return f"{different.pop()}, the same for every entry; comparisons are paired by seed."
 
 

@@ -1,5 +1,6 @@
 """`bench logs`: what a run printed."""
 
+import codecs
 import time
 from pathlib import Path
 from typing import Annotated
@@ -43,34 +44,42 @@ def logs_command(
 
     opened = Store(store)
     plan = make_plan(*open_study(study, scale, settings, store)) if study else None
-    found = find(opened, run, plan)
-    numbers = sorted(number for key, number in opened.attempts() if key == found)
+    key = find(opened, run, plan)
+    numbers = sorted(number for other, number in opened.attempts() if other == key)
     number = attempt or numbers[-1]
     if number not in numbers:
         tried = ", ".join(map(str, numbers))
-        raise UserError(f"the run {found} has no attempt {number}; there is {tried}")
-    path = opened.folder(found, number) / (f"log-{rank}.txt" if rank else "log.txt")
+        raise UserError(f"the run {key} has no attempt {number}; there is {tried}")
+    path = opened.folder(key, number) / (f"log-{rank}.txt" if rank else "log.txt")
     if not path.exists():
-        path = store / "jobs" / found / "log.txt"
+        path = store / "jobs" / key / "log.txt"
     if not path.exists() and not follow:
-        raise UserError(f"attempt {number} of {found} has printed nothing")
+        raise UserError(f"attempt {number} of {key} has printed nothing")
     typer.echo(path, err=True)
-    place = _print(path, 0)
+    log = _Log(path)
+    log.print_new()
     while follow:
-        state = opened.read(found, number).state
+        state = opened.read(key, number).state
         time.sleep(_POLL_S)
-        place = _print(path, place)
+        log.print_new()
         if state != "running":
-            return
+            break
+    log.print_new(final=True)
 
 
-def _print(path: Path, place: int) -> int:
-    """Print a file from a place on, and return where it ends."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(place)
-            new = stream.read()
-    except FileNotFoundError:
-        return place
-    typer.echo(new.decode(errors="replace"), nl=False)
-    return place + len(new)
+class _Log:
+    """A log file, printed as it grows; a character of several bytes may come in two parts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.offset = path, 0
+        self.decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def print_new(self, *, final: bool = False) -> None:
+        """Print what is new; of a character that is half written, nothing until it is whole."""
+        new = b""
+        if self.path.exists():
+            with self.path.open("rb") as stream:
+                stream.seek(self.offset)
+                new = stream.read()
+        self.offset += len(new)
+        typer.echo(self.decoder.decode(new, final), nl=False)

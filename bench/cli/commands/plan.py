@@ -19,6 +19,7 @@ from lightning_bench.bench.cli.options import (
     make_plan,
     open_study,
 )
+from lightning_bench.common.messages import ranges
 
 if TYPE_CHECKING:
     from lightning_bench.bench.plan.plan import Plan, PlannedRun
@@ -43,7 +44,6 @@ def plan_command(
     from rich.table import Table
 
     from lightning_bench.bench.cli.console import Console
-    from lightning_bench.reports.text.numbers import spans
 
     table = Table(box=None, pad_edge=False)
     for column in ("entry", "data", "seeds", "state"):
@@ -58,7 +58,7 @@ def plan_command(
     place |= {label: len(place) + i for i, label in enumerate(study.entries)}
     ordered = sorted(plan.all, key=lambda p: (place[p.run.entry], *alike(p)[1:]))
     for (entry, data, state, reason), group in groupby(ordered, alike):
-        seeds = spans([planned.run.spec.seed for planned in group])
+        seeds = ranges([planned.run.spec.seed for planned in group])
         table.add_row(
             entry, data, seeds, f"[{STYLES[state]}]{state}[/]" if STYLES[state] else state, reason
         )

@@ -1,4 +1,4 @@
-"""Words of error messages: the nearest valid name, and the first line of an exception."""
+"""Words of messages: the nearest valid name, an exception's first line, numbers as ranges."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -19,3 +19,14 @@ def nearest(name: object, names: Iterable[str], *, most: int = 3) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message, or its class where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers as ranges: `0–4, 7` for 0, 1, 2, 3, 4, 7."""
+    bounds: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if bounds and bounds[-1][-1] == number - 1:
+            bounds[-1][1:] = [number]
+        else:
+            bounds.append([number])
+    return ", ".join("–".join(map(str, span)) for span in bounds)

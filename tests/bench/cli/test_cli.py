@@ -147,18 +147,29 @@ def test_mistakes_are_one_line_and_write_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["list"], ["plan", "quickstart"], ["status", "quickstart"], ["run", "--help"]],
-)
-def test_no_torch_where_none_is_needed(arguments: list[str]) -> None:
+QUICK = [["--help"], ["list"], ["plan", "quickstart"], ["status", "quickstart"]]
+
+
+def imported(*arguments: str) -> set[str]:
+    """The modules that a command has imported by its end."""
     code = (
         "import sys; from lightning_bench.bench.cli.app import run; code = run(sys.argv[1:]);"
-        "heavy = {'torch', 'pytorch_lightning', 'scipy', 'pandas', 'matplotlib'};"
-        "sys.exit(code or sorted(heavy & sys.modules.keys()) or 0)"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [*QUICK, ["run", "--help"]])
+def test_no_torch_where_none_is_needed(arguments: list[str]) -> None:
+    heavy = {"torch", "pytorch_lightning", "scipy", "pandas", "matplotlib"}
+    assert not heavy & imported(*arguments)
+
+
+@pytest.mark.parametrize("arguments", QUICK)
+def test_what_writes_no_report_imports_no_report(arguments: list[str]) -> None:
+    assert not {name for name in imported(*arguments) if "lightning_bench.reports" in name}
 
 
 def test_a_closed_pipe_is_no_error() -> None:

@@ -11,6 +11,7 @@ from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.store import Store
+from tests.commands import start
 from tests.factory import failure, record, spec, study_page, with_provenance
 
 WIDE, NARROW = ({"model": "mlp", "args": {"width": width}} for width in (16, 8))
@@ -59,6 +60,19 @@ def test_logs_of_the_newest_attempt_or_of_any(store: Store, capsys) -> None:
     assert capsys.readouterr().out == "attempt 1\n"
     assert run(["logs", "mlp/0", "--attempt", "7"]) == 2
     assert "has no attempt 7; there is 1, 2" in capsys.readouterr().err
+
+
+def test_a_character_that_is_written_in_two_parts_is_followed_as_one(store: Store) -> None:
+    run, text = mlp(16, 1), "café\n".encode()
+    with store.claim(run, 1) as folder, (folder / "log.txt").open("wb", buffering=0) as log:
+        follower = start("logs", run.key, "--follow", cwd=store.root.parent)
+        log.write(text[:4])
+        assert follower.stdout is not None
+        assert follower.stdout.read(3) == "caf"  # it has read the first byte of the fourth
+        log.write(text[4:])
+        store.write_record(folder, record(run))
+    out, err = follower.communicate(timeout=60)
+    assert (follower.returncode, out) == (0, "é\n"), err
 
 
 def test_status_lists_earlier_attempts_with_cause_and_log(store: Store, capsys) -> None:
