@@ -50,8 +50,11 @@ def measure(
     from lightning_bench.bench.measure.session import Course
     from lightning_bench.bench.store import session_files
     from lightning_bench.models.registry import catalogue as model_catalogue
+    from lightning_bench.models.registry import user_code
 
-    modules = {model_catalogue.find(contender.model).module for contender, _ in asked}
+    named = {contender.model for contender, _ in asked}
+    # The fork server finds what is installed, not what lies in the user's project.
+    modules = {model_catalogue.find(n).module for n in named if not user_code.is_user_model(n)}
     pace = options.pace()
     course = Course(
         asked=asked,

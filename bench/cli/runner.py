@@ -125,8 +125,11 @@ class Runner:
             return Slurm(jobs, self.store, study.cluster, f"{study.name}-{study.scale}")
         from lightning_bench.bench.execute.local import Local
         from lightning_bench.bench.study import inputs
+        from lightning_bench.models.registry import user_code
 
-        modules = {entry.variant.module for entry in study.resolved.values()}
+        # The fork server finds what is installed, not what lies in the user's project.
+        variants = [entry.variant for entry in study.resolved.values()]
+        modules = {one.module for one in variants if not user_code.is_user_model(one.name)}
         for dataset in inputs.datasets(study).values():
             modules |= {dataset.module, inputs.task_module(dataset)}
         return Local(jobs, self.execution.device, sorted(modules))

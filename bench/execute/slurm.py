@@ -50,6 +50,8 @@ _SILENT_S = 30.0
 _PARTING_S = 60
 _ANSWER_S = 60
 _MARK = "lightning-bench"
+#: With -P, since what lies in the working directory is no library.
+_THIS_MODULE = (sys.executable, "-P", "-m", "lightning_bench.bench.execute.slurm")
 
 _OVER = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
@@ -149,7 +151,7 @@ class Slurm:
     def _send(self, job_spec: JobSpec, folder: Path) -> str:
         path = folder / f"order-{job_spec.attempt}.json"
         write_job_spec(job_spec, path)
-        words = [sys.executable, "-m", "lightning_bench.bench.execute.slurm", "batch", str(path)]
+        words = [*_THIS_MODULE, "batch", str(path)]
         lines = ["#!/bin/sh", *self.cluster.setup, f"exec {shlex.join(words)}", ""]
         answer = _call(
             "sbatch", *options(self.cluster, job_spec),
@@ -313,7 +315,7 @@ def batch(path: Path) -> int:
         [
             "srun", "--kill-on-bad-exit=0", f"--wait={_PARTING_S}",
             f"--cpus-per-task={job_spec.threads}",
-            sys.executable, "-m", "lightning_bench.bench.execute.slurm", "rank", str(path),
+            *_THIS_MODULE, "rank", str(path),
         ]
     )  # fmt: skip
     code = ranks.wait()

@@ -1,59 +1,58 @@
 """Which source files a run's result depends on, and a digest of each, without importing them.
 
 The digest is of the syntax tree without docstrings, so that a comment, a docstring or a new
-format makes no run stale; anything that could change a number does.
+format makes no run stale; anything that could change a number does. A file of ours is named by
+its room and its own name (`models/gate.py`), and its digest takes modules of ours by their own
+names, wherever they lie: to move a module makes nothing stale. A file of the user's own is named
+from the project (`./models/mynet.py`).
 """
 
 import ast
 import hashlib
-from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.util import find_spec
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from lightning_bench.bench.spec import DataSpec, RunSpec
 from lightning_bench.bench.study.inputs import dataset_of, task_module
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
+from lightning_bench.models.registry import user_code
 
 PACKAGE = "lightning_bench"
+_HERE = Path(__file__).parents[2]
 
-#: What trains every model on every data set.
-_TRAINING = (
-    "lightning_bench.bench.run.training",
-    "lightning_bench.bench.run.loading",
-    "lightning_bench.bench.run.trainer",
-    "lightning_bench.bench.run.callbacks",
-    "lightning_bench.bench.run.control",
-    "lightning_bench.bench.run.checkpoint_state",
-    "lightning_bench.bench.run.checkpoint",
-    "lightning_bench.bench.run.fsdp",
-)
+#: What trains every model on every data set, with all that it imports of the packages followed.
+_TRAINING = "lightning_bench.bench.run.training"
 #: What takes the weights that a run starts from.
-_START = "lightning_bench.bench.run.initial_weights"
-#: What gives a frozen encoder its memory.
-_CONTEXTUAL = "lightning_bench.bench.run.encoder_cache"
-#: Rooms whose modules are followed from one import to the next.
-_ROOMS = ("lightning_bench.data.", "lightning_bench.models.")
-#: Modules that find, describe or check things, but compute nothing of a run.
-_INDEXES = {
-    "lightning_bench.data.catalogue",
-    "lightning_bench.data.catalogue.dataset",
-    "lightning_bench.data.errors",
-    "lightning_bench.data.previews",
-    "lightning_bench.data.sources.fetch",
-    "lightning_bench.data.catalogue.known_images",
-    "lightning_bench.data.catalogue.known_text",
-    "lightning_bench.data.catalogue.known_vtab",
-    "lightning_bench.data.sources.locations",
-    "lightning_bench.data.prepare",
-    "lightning_bench.data.progress",
-    "lightning_bench.data.sources.repository",
-    "lightning_bench.models.registry.catalogue",
-    "lightning_bench.models.registry.contract",
-    "lightning_bench.models.errors",
-    "lightning_bench.models.probes",
-    "lightning_bench.models.registry.registry",
+_INITIAL_WEIGHTS = "lightning_bench.bench.run.initial_weights"
+#: What keeps the states of a frozen encoder.
+_ENCODER_CACHE = "lightning_bench.bench.run.encoder_cache"
+#: Packages whose modules are followed from one import to the next.
+_FOLLOWED = ("lightning_bench.bench.run.", "lightning_bench.data.", "lightning_bench.models.")
+#: Modules that are not followed, though something that is followed imports them, and why.
+NOT_FOLLOWED = {
+    "lightning_bench.bench.run.distributed": "how ranks meet; the sums are the trainer's",
+    _INITIAL_WEIGHTS: "named by itself, for runs that start from weights",
+    _ENCODER_CACHE: "named by itself, for runs with a frozen encoder",
+    "lightning_bench.data.catalogue": "finds an entry, whose facts are digested",
+    "lightning_bench.data.catalogue.known_images": "facts, digested entry by entry",
+    "lightning_bench.data.catalogue.known_text": "facts, digested entry by entry",
+    "lightning_bench.data.catalogue.known_vtab": "facts, digested entry by entry",
+    "lightning_bench.data.errors": "words",
+    "lightning_bench.data.prepare": "fetches ahead; a run's data have a fingerprint",
+    "lightning_bench.data.previews": "pictures for reports",
+    "lightning_bench.data.progress": "a display",
+    "lightning_bench.data.sources.fetch": "fetches; a run's data have a fingerprint",
+    "lightning_bench.data.sources.locations": "finds folders",
+    "lightning_bench.data.sources.repository": "finds files; a run's data have a fingerprint",
+    "lightning_bench.models.errors": "words",
+    "lightning_bench.models.probes": "names the probes, each of which is named by its runs",
+    "lightning_bench.models.registry.catalogue": "describes models",
+    "lightning_bench.models.registry.contract": "checks models",
+    "lightning_bench.models.registry.registry": "finds models",
+    "lightning_bench.models.registry.user_code": "finds the user's models",
 }
 
 
@@ -61,49 +60,67 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
     """The sources behind a run, as they are now, and what the catalogue says of its data."""
     extra = tuple(PROBES[name].module for name in spec.probes if name in PROBES)
     if spec.start is not None or spec.weights:
-        extra += (_START,)
+        extra += (_INITIAL_WEIGHTS,)
     if spec.model.args.get("encoder"):
-        extra += (_CONTEXTUAL,)
-    return _of(spec.model.name, spec.data, extra)
-
-
-@cache
-def _of(model: str, data_spec: DataSpec, extra: tuple[str, ...]) -> Mapping[str, str]:
-    dataset = dataset_of(data_spec)
-    module = model_catalogue.find(model).module
-    modules = behind(module, dataset.module, task_module(dataset), extra)
-    facts = repr(sorted(dataset.what_counts().items())).encode()
-    return {
-        **modules,
-        f"data/catalogue.py:{dataset.name}": hashlib.sha256(facts).hexdigest()[:12],
-    }
-
-
-@cache
-def behind(
-    model_module: str,
-    data_module: str,
-    task_module: str = "lightning_bench.models.tasks.classify",
-    extra: tuple[str, ...] = (),
-) -> Mapping[str, str]:
-    """The digest of every file of ours behind a run, by path such as `models/mixer.py`."""
-    return _followed([*_TRAINING, model_module, data_module, task_module, *extra])
+        extra += (_ENCODER_CACHE,)
+    folders = user_code.project_folders() if user_code.is_user_model(spec.model.name) else ()
+    return _of_run(spec.model.name, spec.data, extra, folders)
 
 
 def of_model(name: str) -> Mapping[str, str]:
     """The sources of a model alone, as they are now."""
-    return _followed([model_catalogue.find(name).module])
+    files, modules = _of_model(name)
+    return _digests(files | files_behind(modules))
 
 
-def _followed(waiting: list[str]) -> Mapping[str, str]:
-    """The digests of these modules' files and of those that they import, of the rooms followed."""
-    found: dict[str, str] = {}
+@cache
+def _of_run(
+    model: str, data_spec: DataSpec, extra: tuple[str, ...], folders: tuple[Path, ...]
+) -> Mapping[str, str]:
+    del folders  # where the model is looked for
+    dataset = dataset_of(data_spec)
+    theirs, modules = _of_model(model)
+    ours = files_behind((_TRAINING, *modules, dataset.module, task_module(dataset), *extra))
+    facts = repr(sorted(dataset.what_counts().items())).encode()
+    return {
+        **_digests(theirs | ours),
+        f"data/catalogue.py:{dataset.name}": hashlib.sha256(facts).hexdigest()[:12],
+    }
+
+
+def _of_model(name: str) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The files of the user's own behind a model, and modules of ours."""
+    if not user_code.is_user_model(name):
+        # Another package's, too, by its entry point.
+        name = f"{model_catalogue.find(name).module}:{name}"
+    if _is_ours(module := name.rpartition(":")[0]):
+        return {}, (module,)
+    files, modules = user_code.source_files(name)
+    return dict(files), tuple(sorted(modules))
+
+
+def files_behind(modules: Iterable[str]) -> dict[str, Path]:
+    """The files of these modules of ours, and of all that they import of the packages followed."""
+    files: dict[str, Path] = {}
+    waiting, seen = list(modules), set[str]()
     while waiting:
-        name, path = _file(waiting.pop())
-        if path is not None and name not in found:
-            found[name], imported = _understood(path)
-            waiting.extend(imported)
-    return dict(sorted(found.items()))
+        module = waiting.pop()
+        file = _file(module)
+        if module in seen or file is None:
+            continue
+        seen.add(module)
+        # A package's __init__ is all docstring, where it isn't an index.
+        if file.name != "__init__.py" or digest(file) != _NOTHING:
+            files[stable_name(file)] = file
+        imported = (".".join(parts) for _, parts in user_code.imports(file, _parts(file)))
+        waiting += [m for m in imported if m.startswith(_FOLLOWED) and m not in NOT_FOLLOWED]
+    return files
+
+
+def stable_name(file: Path) -> str:
+    """The name of a file of ours in records: its room and its own name, wherever in there it is."""
+    room, *_, name = file.relative_to(_HERE).parts
+    return f"{room}/{file.parent.name}/{name}" if name == "__init__.py" else f"{room}/{name}"
 
 
 def changed(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
@@ -114,52 +131,103 @@ def changed(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str
     return sorted(name for name in names if recorded.get(name) != current.get(name))
 
 
-def digest(path: Path) -> str:
+@cache
+def _file(module: str) -> Path | None:
+    """The file of a module of ours; None where there is none of that name."""
+    place = _HERE.joinpath(*module.split(".")[1:])
+    files = (Path(f"{place}{end}") for end in (".py", "/__init__.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def _parts(file: Path) -> tuple[str, ...]:
+    """A file of ours as the parts of a module's name."""
+    return PACKAGE, *file.relative_to(_HERE).with_suffix("").parts
+
+
+def _is_ours(module: str) -> bool:
+    return module == PACKAGE or module.startswith(f"{PACKAGE}.")
+
+
+def _last(module: str) -> str:
+    return module.rpartition(".")[2]
+
+
+def _digests(files: Mapping[str, Path]) -> dict[str, str]:
+    return {name: digest(file) for name, file in sorted(files.items())}
+
+
+def digest(file: Path) -> str:
     """The first 12 hexadecimal digits of the SHA-256 of the file's syntax tree."""
-    return _understood(path)[0]
+    stat = file.stat()
+    return _digest(file, stat.st_size, stat.st_mtime_ns)
 
 
-@cache
-def _understood(path: Path) -> tuple[str, tuple[str, ...]]:
-    """A file's digest, and the modules of the followed rooms that it imports."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    imported = tuple(_imports(tree))
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+@lru_cache(maxsize=4096)
+def _digest(file: Path, size: int, mtime_ns: int) -> str:
+    del size, mtime_ns  # another file, where they differ
+    source = file.read_bytes()
+    try:
+        tree = _Normalised().visit(ast.parse(source))
+    except (SyntaxError, ValueError):  # a compiled module of the user's
+        return _short(source)
+    return _short(ast.dump(tree).encode())
+
+
+def _short(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+Documented = TypeVar("Documented", ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+_NOTHING = _short(ast.dump(ast.Module([], [])).encode())
+
+
+class _Normalised(ast.NodeTransformer):
+    """Takes docstrings away, and from imports of ours, which go to the end, where modules lie."""
+
+    def __init__(self) -> None:
+        self._imports: set[str] = set()
+
+    def visit_Module(self, node: ast.Module) -> ast.Module:
+        self._without_docstring(node)
+        # In no order, since the order of modules' names changes as they move.
+        node.body += [ast.Expr(ast.Constant(each)) for each in sorted(self._imports)]
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        return self._without_docstring(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return self._without_docstring(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
+        return self._without_docstring(node)
+
+    def visit_Import(self, node: ast.Import) -> ast.AST | None:
+        for alias in node.names:
+            if _is_ours(alias.name):
+                self._imports.add(f"import {_last(alias.name)} as {alias.asname}")
+        node.names = [alias for alias in node.names if not _is_ours(alias.name)]
+        return node if node.names else None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        if node.level or node.module is None or not _is_ours(node.module):
+            return node
+        for alias in node.names:
+            # A module of a package is told by its own name, whatever the package.
+            is_module = _file(f"{node.module}.{alias.name}") is not None
+            origin = "" if is_module else f"from {_last(node.module)} "
+            self._imports.add(f"{origin}import {alias.name} as {alias.asname}")
+        return None
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if isinstance(node.value, str) and _is_ours(node.value) and _file(node.value):
+            return ast.Constant(_last(node.value))
+        return node
+
+    def _without_docstring(self, node: Documented) -> Documented:
+        if ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:12], imported
-
-
-def _imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            # `from models.layers import norm` names a module, `from data.batch import Batch` not.
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        yield from (n for n in names if n.startswith(_ROOMS) and n not in _INDEXES)
-
-
-@cache
-def _file(module: str) -> tuple[str, Path | None]:
-    """The name and place of a module's file; None where no file of that name is code.
-
-    Only the top package is asked of the import system: `find_spec("a.b")` would import `a`.
-    """
-    top, *rest = module.split(".")
-    spec = find_spec(top)
-    if spec is None or spec.origin is None:
-        return module, None
-    origin = Path(spec.origin)
-    if not rest:
-        return (f"{top}/__init__.py" if origin.stem == "__init__" else origin.name), origin
-    # Ours are told without the package's name.
-    folder, within = (origin.parent, rest) if top == PACKAGE else (origin.parents[1], [top, *rest])
-    name = "/".join(within)
-    for candidate in (f"{name}.py", f"{name}/__init__.py"):
-        if (path := folder / candidate).is_file():
-            return candidate, path
-    return name, None
+        self.generic_visit(node)
+        return node

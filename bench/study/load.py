@@ -15,6 +15,7 @@ from lightning_bench.bench.study.page import Location, Page
 from lightning_bench.bench.study.study import Study
 from lightning_bench.bench.study.validation import validated
 from lightning_bench.common.messages import nearest
+from lightning_bench.models.registry import user_code
 
 SCALES = ("smoke", "small", "full")
 #: What a study knows of how it was loaded; no page may say it.
@@ -52,6 +53,8 @@ def load(
     `cluster` are such for the part of the page that changes no result.
     """
     page = pages.load(find(name))
+    if name not in studies.pages():
+        user_code.look_beside(page.path)
     scale, merged = _at_scale(page, scale)
     settings = list(settings)
     options: dict[Location, str] = {}  # which option of the command line set a value

@@ -25,6 +25,7 @@ from lightning_bench.common.folders import cache_folder
 from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry import arguments as signature
+from lightning_bench.models.registry import user_code
 from lightning_bench.models.registry.arguments import Argument, Value
 
 __all__ = ["Argument", "Entry", "check_arguments", "entries", "find", "markdown_table"]
@@ -61,15 +62,22 @@ def entries() -> Mapping[str, Entry]:
     return {name: _entry(facts) for name, facts in _facts()["variants"].items()}
 
 
-@cache
 def find(name: str) -> Entry:
-    """Return the entry of a name, also of `timm/NAME`, `hf/NAME` and `module:attribute`."""
-    if ":" in name:
-        return _entry(_counted_elsewhere(name))
+    """Return the entry of a name, also of `timm/NAME`, `hf/NAME` and `module:function`."""
+    folders = user_code.project_folders() if user_code.is_user_model(name) else ()
+    return _find(name, folders)
+
+
+@cache
+def _find(name: str, folders: tuple[Path, ...]) -> Entry:
+    if folders:
+        return _entry(_user_facts(name))
     prefix, slash, rest = name.partition("/")
     if slash and prefix in _facts()["libraries"]:
         return _library_entry(prefix, rest)
     if name not in entries():
+        if name.endswith(".py"):
+            raise UnknownModel(f"{name}: name its function, too, as in {name}:make")
         raise UnknownModel(f"there is no model {name!r}{nearest(name, _all_names(), most=1)}")
     return entries()[name]
 
@@ -85,7 +93,9 @@ def counts(wanted: Sequence[tuple[str, Mapping[str, Value]]]) -> list[Mapping[st
     Counted in a process of its own, since that takes torch, and kept in the user's cache.
     """
     asked = json.dumps([[name, dict(arguments)] for name, arguments in wanted], sort_keys=True)
-    stamp = hashlib.sha256(f"{asked}\0{digest()}".encode()).hexdigest()
+    theirs = sorted({name for name, _ in wanted if user_code.is_user_model(name)})
+    sources = "\0".join(user_code.stamp(user_code.source_files(name)[0]) for name in theirs)
+    stamp = hashlib.sha256(f"{asked}\0{digest()}\0{sources}".encode()).hexdigest()
     path = cache_folder() / f"counts-{stamp[:16]}.json"
     found = _read(path)
     if not found:
@@ -170,9 +180,10 @@ def _read_or_count(current: str) -> Mapping[str, Any]:
     return facts
 
 
-def _counted_elsewhere(name: str) -> Mapping[str, Any]:
-    """Facts of `module:attribute`, which only its import can tell; kept until its file changes."""
-    stamp = hashlib.sha256(f"{name}\0{_stamp(name.partition(':')[0])}\0{digest()}".encode())
+def _user_facts(name: str) -> Mapping[str, Any]:
+    """Facts of `module:function`, which only its import can tell; kept until its sources change."""
+    sources = user_code.stamp(user_code.source_files(name)[0])
+    stamp = hashlib.sha256(f"{name}\0{sources}\0{digest()}".encode())
     path = cache_folder() / f"model-{stamp.hexdigest()[:16]}.json"
     facts = _read(path)
     if not facts:
@@ -186,9 +197,8 @@ def _counted_elsewhere(name: str) -> Mapping[str, Any]:
 
 def _stamp(module: str) -> str:
     """Tell the state of a module's top-level package on disk, without importing it."""
-    top = module.partition(".")[0]
-    found = importlib.util.find_spec(top)
-    places: Sequence[str | None] = [f"{top}.py"]
+    found = importlib.util.find_spec(module.partition(".")[0])
+    places: Sequence[str | None] = []
     if found is not None:
         places = found.submodule_search_locations or [found.origin]
     files = [
@@ -202,16 +212,18 @@ def _stamp(module: str) -> str:
 
 def _run(*arguments: str) -> dict[str, Any]:
     """Run this module in a process of its own, since it has to import torch."""
-    path = os.pathsep.join([str(HERE.parents[1]), *filter(None, sys.path), str(Path.cwd())])
+    path = os.pathsep.join([*filter(None, sys.path), str(HERE.parents[1])])
+    # Without -P it would take the working directory's torch.py for torch.
     done = subprocess.run(
-        [sys.executable, "-m", "lightning_bench.models.registry.catalogue", *arguments],
+        [sys.executable, "-P", "-m", "lightning_bench.models.registry.catalogue", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     )
     if done.returncode:
         raise ModelError(f"the models could not be counted: {_last_line(done.stderr)}")
-    facts: dict[str, Any] = json.loads(done.stdout)
+    # A user's module may print, too.
+    facts: dict[str, Any] = json.loads(_last_line(done.stdout))
     return facts
 
 
@@ -236,7 +248,7 @@ def _write_to_cache(path: Path, facts: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Count the facts of all variants, or describe one `module:attribute`."""
+    """Count the facts of all variants, or describe one `module:function`."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--print", action="store_true", help="print instead of writing the file")
     parser.add_argument("--count", metavar="JSON", help="print the counts of a list of models")

@@ -8,24 +8,24 @@
 
 Every module of this package is read, so that a new model is one file; other packages register
 theirs through the entry point group `lightning_bench.models`. A name may also be
-`module:attribute` (any function with the same kind of arguments), `timm/NAME` or `hf/NAME`.
+`module:function` or `path/to/file.py:function` (any function with the same kind of arguments),
+`timm/NAME` or `hf/NAME`.
 Importing this module imports no torch; `variants` and `create` do.
 """
 
 import importlib
 import importlib.metadata
 import pkgutil
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, cast
 
 from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry import arguments as signature
+from lightning_bench.models.registry import user_code
 from lightning_bench.models.registry.arguments import Argument, Value
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ def create(name: str, **arguments: Value) -> "nn.Module":
 
 
 def look_up(name: str) -> Variant:
-    """Return the variant of this name, also of `timm/NAME`, `hf/NAME` and `module:attribute`."""
-    if ":" in name:
+    """Return the variant of this name, also of `timm/NAME`, `hf/NAME` and `module:function`."""
+    if user_code.is_user_model(name):
         return _imported(name)
     if name.startswith(("timm/", "hf/")):
         from lightning_bench.models.registry import timm_library
@@ -160,17 +160,13 @@ def look_up(name: str) -> Variant:
 
 
 def _imported(name: str) -> Variant:
-    """Import `module:attribute`, found on the path or in the working directory."""
-    module_name, _, attribute = name.partition(":")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise UnknownModel(f"{name}: {error}; is it installed, or in this directory?") from error
+    """Import `module:function` or `path.py:function`."""
+    module = user_code.import_module(name)
+    attribute = name.rpartition(":")[2]
     if not hasattr(module, attribute):
         raise UnknownModel(
-            f"{name}: {module_name} has no {attribute!r}{nearest(attribute, vars(module), most=1)}"
+            f"{name}: {name.rpartition(':')[0]} has no {attribute!r}"
+            f"{nearest(attribute, vars(module), most=1)}"
         )
     function = getattr(module, attribute)
     return Variant(name, attribute, function, signature.read_signature(function))

@@ -35,6 +35,7 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
     from lightning_bench.data.errors import DataError
     from lightning_bench.models.errors import ModelError
     from lightning_bench.models.registry import catalogue as model_catalogue
+    from lightning_bench.models.registry import user_code
 
     if name in studies.pages() or name.endswith((".yaml", ".yml")):
         return _study(name, scale)
@@ -46,7 +47,9 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
         return {"name": name, "what": "data set", **_said(asdict(dataset))}
     try:
         entry = model_catalogue.find(name)
-    except ModelError:
+    except ModelError as error:
+        if user_code.is_user_model(name) or name.endswith(".py"):
+            raise UserError(str(error)) from None
         known = {*studies.pages(), *model_catalogue.entries(), *data_catalogue.entries()}
         raise UserError(
             f"nothing is called {name!r}{nearest(name, known)} (bench list shows all)"

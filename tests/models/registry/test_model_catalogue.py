@@ -173,9 +173,7 @@ def third_party(tmp_path, monkeypatch):
     (tmp_path / "acme_models.py").write_text(THIRD_PARTY)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    find.cache_clear()
-    yield tmp_path
-    find.cache_clear()
+    return tmp_path
 
 
 def test_a_model_in_the_working_directory_is_described(third_party):
