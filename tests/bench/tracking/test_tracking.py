@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,12 @@ import pytest
 
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.tracking import weights_and_biases
-from tests.bench.run.test_training import SMALL
+from tests.bench.run.test_training import (
+    SLOW,
+    SMALL,
+    start_slow,
+    wait_for_a_running_slow_run,
+)
 from tests.commands import bench
 
 
@@ -185,6 +191,17 @@ def test_an_outage_costs_training_nothing(tmp_path: Path) -> None:
 
 
 def test_unknown_trackers_are_named(tmp_path: Path) -> None:
-    done = bench("run", "quickstart", "--track", "wandbe", cwd=tmp_path, env=dict(os.environ))
+    done = bench("run", "quickstart", "--track", "wandbe", cwd=tmp_path)
     assert done.returncode == 2
     assert "unknown tracker 'wandbe'; did you mean 'wandb'?" in done.stderr
+
+
+def test_trackers_finish_when_the_study_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(SLOW, encoding="utf-8")
+    parent = start_slow(tmp_path, "--track", "csv")
+    wait_for_a_running_slow_run(tmp_path)
+    os.killpg(parent.pid, signal.SIGINT)
+    out, err = parent.communicate(timeout=60)
+    assert parent.returncode == 130, out + err
+    assert "go on with" in out
+    assert "CSV: bench-store/csv/slow-smoke" in out
