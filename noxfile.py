@@ -1,6 +1,7 @@
 """Sessions: `nox` runs them all, as CI does; `nox -s tests` is the fast one.
 
 nox -s lint types      style and types
+nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
 nox -s lock            write constraints.txt anew (not run by default)
@@ -10,7 +11,7 @@ import nox
 
 nox.needs_version = ">=2026.10"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["lint", "types", "tests", "slow"]
+nox.options.sessions = ["lint", "types", "imports", "tests", "slow"]
 nox.options.stop_on_first_error = False
 
 CONSTRAINTS = ("--constraint", "constraints.txt")
@@ -28,9 +29,16 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types, strictly, of the rooms that hold no tensors' shapes."""
+    """Types, strictly, of all rooms."""
     session.install(*CONSTRAINTS, "-e", ".", "mypy", env=COMPILE)
     session.run("mypy", *session.posargs)
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """Which package may import which: the contracts in `pyproject.toml`."""
+    session.install(*CONSTRAINTS, "-e", ".", "import-linter", env=COMPILE)
+    session.run("lint-imports", *session.posargs)
 
 
 @nox.session
