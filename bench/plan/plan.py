@@ -10,13 +10,17 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from lightning_bench.bench.plan.source_digests import changed
+from lightning_bench.bench.plan.source_digests import changed, is_of_version_0_1
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.study.study import Run, Study
 
 State = Literal["done", "missing", "stale", "failed", "running"]
+
+
+#: Why the runs of an old store are stale, all of them.
+OF_VERSION_0_1 = "made by version 0.1, before the code was rearranged"
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,10 @@ class Plan:
             counts[planned.state] += 1
         return counts
 
+    def of_version_0_1(self) -> int:
+        """How many runs are stale because another version named its sources otherwise."""
+        return sum(planned.reason == OF_VERSION_0_1 for planned in self.all)
+
     def _unique(self, chosen: Iterable[PlannedRun]) -> list[PlannedRun]:
         unique: dict[str, PlannedRun] = {}
         for planned in chosen:
@@ -145,6 +153,8 @@ def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, s
     if attempt.state == "damaged" or attempt.record is None:
         return "missing", f"the record of attempt {attempt.number} is damaged: {attempt.problem}"
     record = attempt.record
+    if is_of_version_0_1(record.provenance.sources):
+        return "stale", OF_VERSION_0_1
     files = changed(record.provenance.sources, sources)
     if files:
         more = f" and {len(files) - 2} more" if len(files) > 2 else ""

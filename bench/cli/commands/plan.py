@@ -68,6 +68,11 @@ def plan_command(
         console.print(table)
         console.print()
     console.print(f"{summary(plan, jobs or default_jobs(study))}")
+    if old := plan.of_version_0_1():
+        runs = "1 run was" if old == 1 else f"{old} runs were"
+        console.print(
+            f"{runs} made by version 0.1, before the code was rearranged; bench run does them again"
+        )
 
 
 def summary(plan: "Plan", jobs: int) -> str:

@@ -1,6 +1,7 @@
 """Runs found by name, their logs, status with earlier attempts, and asking them to end."""
 
 import fcntl
+import json
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,20 @@ def test_cancelling_asks_what_runs_and_tells_the_parents(store: Store, capsys) -
         assert run(["cancel", mlp(8, 1).key]) == 0
     assert capsys.readouterr().out == f"nothing of {mlp(8, 1).key} is running\n"
     assert store.requested(store.folder(mlp(8, 1).key, 1)) is None
+
+
+def test_plan_says_once_that_a_store_is_of_version_0_1(
+    tmp_path: Path, store: Store, capsys
+) -> None:
+    assert run(["plan", "page.yaml"]) == 0
+    assert "0.1" not in capsys.readouterr().out
+    for width, seed, number in ((16, 0, 3), (8, 1, 2)):
+        old = with_provenance(record(mlp(width, seed), number), sources={"bench/standing.py": "1"})
+        with store.claim(mlp(width, seed), number) as folder:
+            store.write_record(folder, old)
+    assert run(["plan", "page.yaml"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.startswith("2 runs were made by version 0.1")]) == 1
+    assert run(["plan", "page.yaml", "--format", "json"]) == 0
+    reasons = [row["reason"] for row in json.loads(capsys.readouterr().out)]
+    assert reasons.count("made by version 0.1, before the code was rearranged") == 2

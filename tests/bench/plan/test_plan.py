@@ -9,7 +9,16 @@ from lightning_bench.bench.plan import plan as plans
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.study.load import load
-from tests.factory import COST, SOURCES, SPEC, failure, record, recorded, study_page
+from tests.factory import (
+    COST,
+    SOURCES,
+    SPEC,
+    failure,
+    record,
+    recorded,
+    study_page,
+    with_provenance,
+)
 
 
 def attempt(
@@ -22,6 +31,11 @@ def attempt(
 
 def failed(kind: str) -> Attempt:
     return attempt(made=record(failure=failure(kind)))
+
+
+def recorded_by_0_1() -> Record:
+    sources = {"bench/training.py": "1", "bench/standing.py": "2", "models/mlp.py": "3"}
+    return with_provenance(record(), sources=sources)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +61,12 @@ def failed(kind: str) -> Attempt:
             SOURCES | {"a.py": "1", "b.py": "2"},
             "stale",
             "a.py, b.py changed since",
+        ),
+        (
+            attempt(made=recorded_by_0_1()),
+            SOURCES,
+            "stale",
+            "made by version 0.1, before the code was rearranged",
         ),
         # What failed may have been mended.
         (failed("code"), {"models/mlp.py": "1"}, "stale", "models/mlp.py changed since"),

@@ -211,9 +211,9 @@ def test_a_run_counts_and_scores_as_without(encoder: str, monkeypatch) -> None:
 
 
 def test_what_keeps_the_states_is_among_the_sources_of_such_a_run(encoder: str) -> None:
-    assert "bench/run/encoder_cache.py" in source_digests.of_run(spec(encoder))
+    assert "bench/encoder_cache.py" in source_digests.of_run(spec(encoder))
     plain = spec(encoder).model_copy(update={"model": ModelSpec(name="gmlp-text")})
-    assert "bench/run/encoder_cache.py" not in source_digests.of_run(plain)
+    assert "bench/encoder_cache.py" not in source_digests.of_run(plain)
 
 
 PAGE = """\
