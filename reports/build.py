@@ -8,7 +8,7 @@ from lightning_bench.reports.figures import captions
 from lightning_bench.reports.figures.figure_data import Sketch
 from lightning_bench.reports.report import Report, State
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.statistics import per_example, ranking, samples
+from lightning_bench.reports.statistics import per_example, ranking, samples, tuning_effort
 from lightning_bench.reports.tables import (
     across_data_sets,
     convergence,
@@ -20,7 +20,7 @@ from lightning_bench.reports.tables import (
     speed,
     tuning,
 )
-from lightning_bench.reports.text import findings, provenance_lines
+from lightning_bench.reports.text import findings, provenance_lines, tuning_lines
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
@@ -41,7 +41,7 @@ def build(
     everywhere = across_data_sets.table(request, collected)
     main = results.table(request, collected, rankings)
     figures = captions.captions(request, collected, everywhere)
-    searches = tuning.lines(request)
+    searches = tuning_effort.search_lines(request)
     if drawable:
         found = (table for table in (main, everywhere) if table)
         drawable(Sketch.of(found, searches, figures))
@@ -66,7 +66,7 @@ def build(
         command=request.study.command,
         runs={state: counts[state] for state in STATES if counts[state]},
         findings=[
-            *tuning.findings(request),
+            *tuning_lines.findings(request),
             *findings.findings(request, collected, rankings),
             *findings.on_examples(main, compared),
             *findings.unreadable(runs, predictions),

@@ -8,9 +8,29 @@ import math
 from collections.abc import Mapping, Sequence
 
 from lightning_bench.bench.store.trial import Ledger, Trial
+from lightning_bench.reports.report import SearchLines
+from lightning_bench.reports.request import Request
 
 #: Finished trials from which on importances are shown.
 LEAST_TRIALS = 10
+
+
+def search_lines(request: Request) -> list[SearchLines]:
+    """What the figures draw: best so far, expected best, and trials with their cost."""
+    return [
+        SearchLines(
+            entry=ledger.entry,
+            dataset=ledger.dataset,
+            best=best_so_far(ledger),
+            expected=[]
+            if no_expectation(ledger)
+            else expected_best(drawn_values(ledger), higher_is_better=ledger.higher_is_better),
+            cost=ledger.budget.cost,
+            trials=_points(ledger.trials),
+            front=_points(ledger.front()),
+        )
+        for ledger in request.searches
+    ]
 
 
 def best_so_far(ledger: Ledger) -> list[float | None]:
@@ -97,3 +117,11 @@ def importances(ledger: Ledger) -> Mapping[str, float]:
         study.add_trials([frozen(trial, ledger.space) for trial in alone])
         found: dict[str, float] = optuna.importance.get_param_importances(study)
     return found
+
+
+def _points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    return [
+        (trial.cost, trial.value)
+        for trial in trials
+        if trial.cost is not None and trial.value is not None
+    ]

@@ -6,21 +6,15 @@ set of packages, and each of its tables one setting.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, median
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
 
 from lightning_bench.bench.store.measurements import Counts, Measurement, Session, Setting
-from lightning_bench.reports.report import Cell, Column, Note, Row, Table
+from lightning_bench.reports.report import Cell, Column, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import timing
-from lightning_bench.reports.tables import columns as columns_module
+from lightning_bench.reports.tables import circumstances, columns
 from lightning_bench.reports.tables.footnotes import Notes
-from lightning_bench.reports.text.numbers import joined
-
-#: From so many cores on, what others used is worth a warning.
-_BUSY = 0.25
-#: Share of the time that was spent waiting for a core from which the report says so.
-_WAITED = 0.01
 
 
 def tables(session: Session) -> list[Table]:
@@ -36,18 +30,18 @@ def counts(session: Session) -> Table | None:
 
 def count_table(known: Mapping[str, Counts]) -> Table:
     """Counts by label."""
-    found = list(known.values())
-    columns = {
-        "parameters": columns_module.whole("parameters", "Parameters"),
-        "trainable": columns_module.whole("trainable", "Trainable"),
-        "embedding": columns_module.whole("embedding", "Embedding"),
-        "parameters_untied": columns_module.whole("untied", "Untied"),
-        "flops": columns_module.amount("flops", "FLOPs, forward", [c.flops for c in found]),
-        "flops_train": columns_module.amount(
-            "flops-train", "FLOPs, training", [c.flops_train for c in found]
+    counted = list(known.values())
+    shown = {
+        "parameters": columns.whole("parameters", "Parameters"),
+        "trainable": columns.whole("trainable", "Trainable"),
+        "embedding": columns.whole("embedding", "Embedding"),
+        "parameters_untied": columns.whole("untied", "Untied"),
+        "flops": columns.amount("flops", "FLOPs, forward", [c.flops for c in counted]),
+        "flops_train": columns.amount(
+            "flops-train", "FLOPs, training", [c.flops_train for c in counted]
         ),
-        "activations": columns_module.amount(
-            "activations", "Activations", [c.activations for c in found]
+        "activations": columns.amount(
+            "activations", "Activations", [c.activations for c in counted]
         ),
     }
     return Table(
@@ -58,9 +52,9 @@ def count_table(known: Mapping[str, Counts]) -> Table:
             " multiply-add, on eager code; training: 3 × forward. Activations: numbers that the"
             " products put out."
         ),
-        columns=list(columns.values()),
+        columns=list(shown.values()),
         rows=[
-            Row(label=label, cells=[Cell(value=getattr(c, name)) for name in columns])
+            Row(label=label, cells=[Cell(value=getattr(c, name)) for name in shown])
             for label, c in known.items()
         ],
     )
@@ -77,7 +71,7 @@ def speeds(session: Session) -> list[Table]:
     ]
 
 
-def told(setting: Setting) -> str:
+def in_words(setting: Setting) -> str:
     """A setting in words."""
     batch = f"batch {setting.batch_size}" + (" on each" if setting.devices > 1 else "")
     where = {"cpu": "CPU", "cuda": "GPU"}[setting.device]
@@ -119,94 +113,80 @@ def unit(request: Request) -> str:
 
 
 def _speeds(
-    session: Session, setting: Setting, unit: str, found: Sequence[Measurement], number: int
+    session: Session,
+    setting: Setting,
+    unit: str,
+    measurements: Sequence[Measurement],
+    number: int,
 ) -> Table:
+    """The table of one setting and unit."""
     notes = Notes()
     # Sizes of one model are no competitors.
-    best, unranked = ({}, {}) if session.varied else timing.tied(found)
-    throughputs = [timing.throughput(measurement) for measurement in found]
-    share = "core" if setting.device == "cpu" else "device"
-    grid = [
-        _Line(session, measurement, throughputs[i], i in best, unranked.get(i), notes)
-        for i, measurement in enumerate(found)
+    fastest, unranked = (set(), {}) if session.varied else timing.tied(measurements)
+    lines = [
+        _Line(session, measurement, i in fastest, unranked.get(i), notes)
+        for i, measurement in enumerate(measurements)
     ]
-    per_s = [each.median for each in throughputs if each]
-    columns: list[tuple[Column, Callable[[_Line], Cell]]] = [
-        (
-            columns_module.number(
-                "throughput", "Throughput", f"{unit}/s/{share}", per_s, "interval"
-            ).model_copy(update={"higher_is_better": True, "ranked": bool(best)}),
-            lambda line: line.throughput(),
-        ),
-        (columns_module.percent("iqr", "IQR"), lambda line: line.iqr()),
-        (
-            Column(id="ratio", title="Time", unit=f"× {found[0].contender.label}", kind="interval"),
-            lambda line: line.ratio(found[0]),
-        ),
-        (
-            columns_module.milliseconds("step", "Step", [line.step_s() for line in grid]),
-            lambda line: line.step(),
-        ),
-        *(
-            (
-                columns_module.milliseconds(
-                    name, f"Latency {name}", [line.latency_s(share) for line in grid]
-                ),
-                lambda line, share=share: Cell(value=line.latency_s(share)),
-            )
-            for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-        ),
-        (
-            columns_module.size("memory", "Memory", [line.memory() for line in grid]),
-            lambda line: Cell(value=line.memory()),
-        ),
-        (
-            columns_module.size("own", "of it, the model's", [line.own_memory() for line in grid]),
-            lambda line: Cell(value=line.own_memory()),
-        ),
-        (
-            columns_module.size("reserved", "Reserved", [line.reserved() for line in grid]),
-            lambda line: Cell(value=line.reserved()),
-        ),
-        (
-            columns_module.seconds(
-                "first", "First batch", [line.what.first_batch_s for line in grid]
-            ),
-            lambda line: Cell(value=line.what.first_batch_s),
-        ),
-        (
-            columns_module.seconds("compile", "Compiling", [line.what.compile_s for line in grid]),
-            lambda line: Cell(value=line.what.compile_s),
-        ),
-        (
-            columns_module.number(
-                "energy", "Energy (est.)", f"J/{unit[:-1]}", _known(grid, "energy")
-            ),
-            lambda line: Cell(value=line.energy()),
-        ),
-        (
-            columns_module.percent("efficiency", "Scaling"),
-            lambda line: line.efficiency(),
-        ),
+    filled = [
+        (column, cells)
+        for column, cells in _columns(lines, setting, unit, bool(fastest))
+        if column.id == "throughput" or any(cell.value is not None for cell in cells)
     ]
-    cells = {column.id: [make(line) for line in grid] for column, make in columns}
-    shown = [
-        column
-        for column, _ in columns
-        if any(cell.value is not None for cell in cells[column.id]) or column.id == "throughput"
-        if column.id != "ratio" or (len(found) > 1 and not session.varied)
-    ]
+    shown = [column for column, _ in filled]
     return Table(
         id=f"speed-{number}" if number else "speed",
-        title=f"Speed: {told(setting)}",
-        caption=_caption(session, [column.id for column in shown], bool(best)),
+        title=f"Speed: {in_words(setting)}",
+        caption=_caption(session, [column.id for column in shown], bool(fastest)),
         columns=shown,
         rows=[
-            Row(label=line.what.contender.label, cells=[cells[column.id][i] for column in shown])
-            for i, line in enumerate(grid)
+            Row(label=line.what.contender.label, cells=[cells[i] for _, cells in filled])
+            for i, line in enumerate(lines)
         ],
-        notes=[*notes.all(), *_circumstances(session, found)],
+        notes=[*notes.all(), *circumstances.notes(session, measurements)],
     )
+
+
+def _columns(
+    lines: Sequence["_Line"], setting: Setting, unit: str, ranked: bool
+) -> Iterator[tuple[Column, list[Cell]]]:
+    """Every column with its cells, also those without a value."""
+    share = "core" if setting.device == "cpu" else "device"
+    per_s = [line.spread.median for line in lines if line.spread]
+    throughput = columns.number("throughput", "Throughput", f"{unit}/s/{share}", per_s, "interval")
+    yield (
+        throughput.model_copy(update={"higher_is_better": True, "ranked": ranked}),
+        [line.throughput() for line in lines],
+    )
+    yield columns.percent("iqr", "IQR"), [line.iqr() for line in lines]
+    first = lines[0].what
+    if len(lines) > 1 and not lines[0].session.varied:
+        title = f"× {first.contender.label}"
+        ratio = Column(id="ratio", title="Time", unit=title, kind="interval")
+        yield ratio, [line.ratio(first) for line in lines]
+    steps = [line.step_s() for line in lines]
+    yield columns.milliseconds("step", "Step", steps), _cells(steps)
+    for name, quantile in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        latencies = [line.latency_s(quantile) for line in lines]
+        yield columns.milliseconds(name, f"Latency {name}", latencies), _cells(latencies)
+    for name, title, sizes in (
+        ("memory", "Memory", [line.memory() for line in lines]),
+        ("own", "of it, the model's", [line.own_memory() for line in lines]),
+        ("reserved", "Reserved", [line.reserved() for line in lines]),
+    ):
+        yield columns.size(name, title, sizes), _cells(sizes)
+    for name, title, times in (
+        ("first", "First batch", [line.what.first_batch_s for line in lines]),
+        ("compile", "Compiling", [line.what.compile_s for line in lines]),
+    ):
+        yield columns.seconds(name, title, times), _cells(times)
+    energies = [line.energy() for line in lines]
+    known = [energy for energy in energies if energy is not None]
+    yield columns.number("energy", "Energy (est.)", f"J/{unit[:-1]}", known), _cells(energies)
+    yield columns.percent("efficiency", "Scaling"), [line.efficiency() for line in lines]
+
+
+def _cells(values: Iterable[float | None]) -> list[Cell]:
+    return [Cell(value=value) for value in values]
 
 
 class _Line:
@@ -216,51 +196,51 @@ class _Line:
         self,
         session: Session,
         what: Measurement,
-        found: timing.Spread | None,
         best: bool,
         unranked: str | None,
         notes: Notes,
     ) -> None:
-        self.session, self.what, self.found, self.best = session, what, found, best
+        self.session, self.what, self.best = session, what, best
+        self.spread = timing.throughput(what)
         self.marks: list[str] = []
         if what.failure:
             self.marks.append(notes.mark(what.failure.message))
-        if found and found.hopeless:
+        if self.spread and self.spread.hopeless:
             self.marks.append(notes.mark(unranked or "noisy: the IQR is over 25 % of the median"))
-        elif found and found.noisy:
+        elif self.spread and self.spread.noisy:
             self.marks.append(notes.mark("noisy: the IQR is over 10 % of the median"))
         if what.warm_up and not what.warm_up.settled:
             self.marks.append(notes.mark("the warm-up ended before two medians agreed within 2 %"))
 
     def throughput(self) -> Cell:
         """Median and its interval, or why there is none."""
-        if self.found is None or self.what.failure:
+        if self.spread is None or self.what.failure:
             kind = self.what.failure.kind if self.what.failure else "none"
             state = {"out-of-memory": "out of memory"}.get(kind, kind)
             return Cell(state=state, notes=self.marks)
         return Cell(
-            value=self.found.median,
-            low=self.found.low,
-            high=self.found.high,
-            n=self.found.n,
+            value=self.spread.median,
+            low=self.spread.low,
+            high=self.spread.high,
+            n=self.spread.n,
             best=self.best,
             notes=self.marks,
         )
 
     def iqr(self) -> Cell:
         """Spread of the throughput."""
-        return Cell(value=self.found.iqr_share if self.found else None)
+        return Cell(value=self.spread.iqr_share if self.spread else None)
 
     def ratio(self, first: Measurement) -> Cell:
         """Time a unit, paired by round with the first row's."""
         if self.what is first:
             return Cell(value=1.0)
         units = first.per_example / self.what.per_example
-        found = timing.ratio(timing.seconds(first), timing.seconds(self.what))
-        if found is None or self.what.failure or first.failure:
+        times = timing.ratio(timing.seconds(first), timing.seconds(self.what))
+        if times is None or self.what.failure or first.failure:
             return Cell()
         return Cell(
-            value=found.median * units, low=found.low * units, high=found.high * units, n=found.n
+            value=times.median * units, low=times.low * units, high=times.high * units, n=times.n
         )
 
     def step_s(self) -> float | None:
@@ -268,10 +248,6 @@ class _Line:
         times = timing.seconds(self.what)
         setting = self.what.setting
         return median(times.values()) * setting.batch_size * setting.devices if times else None
-
-    def step(self) -> Cell:
-        """Median of a step."""
-        return Cell(value=self.step_s())
 
     def latency_s(self, share: float) -> float | None:
         """A quantile of single steps; no p99 of fewer than a hundred."""
@@ -347,49 +323,5 @@ def _caption(session: Session, columns: Sequence[str], ranked: bool) -> str:
     return " ".join(said)
 
 
-def _circumstances(session: Session, found: Sequence[Measurement]) -> list[Note]:
-    """Load, clocks, governor, foreign processes; a warning where the machine was not ours."""
-    said = []
-    others = [b.others_cores for m in found for b in m.blocks if b.others_cores is not None]
-    if others and fmean(others) > _BUSY:
-        said.append(
-            f"The machine was not idle: others used {fmean(others):.1f} of"
-            f" {session.before.usable_cores} cores on average, {max(others):.1f} at most."
-        )
-    waited = sum(b.waited_s or 0.0 for m in found for b in m.blocks)
-    share = waited / (sum(b.wall_s for m in found for b in m.blocks) or 1.0)
-    if share > _WAITED:
-        said.append(
-            f"The models waited {share:.0%} of their time for a core that others held; that time"
-            " is taken off."
-        )
-    foreign = max((gpu.foreign_processes or 0 for gpu in session.before.gpus), default=0)
-    if foreign:
-        said.append(f"{foreign} process{'es' * (foreign > 1)} of others used the GPU.")
-    facts = [f"load {session.before.load_1min:.2f}"] if session.before.load_1min is not None else []
-    clocks = [*session.before.clocks_mhz, *session.after.clocks_mhz]
-    if clocks:
-        low, high = min(clocks), max(clocks)
-        facts.append(f"clock {low:.0f}" + (f"–{high:.0f}" if high > low else "") + " MHz")
-    if session.before.governor:
-        facts.append(f"governor {session.before.governor}")
-    if facts:
-        said.append(f"At the start: {joined(facts)}.")
-    tried = []
-    for label, sizes in session.searched.items():
-        if any(f"{m.contender.label}, {m.setting.mode}" == label for m in found):
-            words = (f"{size} {'fits' if fits else 'does not'}" for size, fits in sizes)
-            tried.append(f"{label}: {', '.join(words)}")
-    said += [f"Batch sizes tried, {line}." for line in tried]
-    if session.quick:
-        said.append("Quick: a short warm-up and short blocks; leave --quick out for a paper.")
-    return [Note(text=text) for text in said]
-
-
 def _maybe(table: Table | None) -> list[Table]:
     return [table] if table else []
-
-
-def _known(grid: Sequence[_Line], name: str) -> list[float]:
-    values = (getattr(line, name)() for line in grid)
-    return [value for value in values if value is not None]

@@ -1,16 +1,15 @@
 """Tables of a study's searches: the ledger, what was chosen, what mattered, and the front."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from lightning_bench.bench.spec import Scalar
-from lightning_bench.bench.store.trial import Ledger, Trial, got_less
-from lightning_bench.reports.report import Cell, Column, Fact, Row, SearchLines, Table
+from lightning_bench.bench.store.trial import Ledger, got_less
+from lightning_bench.reports.report import Cell, Column, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
 from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.tables.published import grouped
-from lightning_bench.reports.text.numbers import joined
+from lightning_bench.reports.text.tuning_lines import chosen_value
 
 
 def tables(request: Request) -> list[Table | None]:
@@ -18,43 +17,6 @@ def tables(request: Request) -> list[Table | None]:
     if not request.searches:
         return []
     return [_ledger(request), _chosen(request), _importances(request), _front(request)]
-
-
-def lines(request: Request) -> list[SearchLines]:
-    """What the figures draw: best so far, expected best, and trials with their cost."""
-    return [
-        SearchLines(
-            entry=ledger.entry,
-            dataset=ledger.dataset,
-            best=tuning_effort.best_so_far(ledger),
-            expected=[]
-            if tuning_effort.no_expectation(ledger)
-            else tuning_effort.expected_best(
-                tuning_effort.drawn_values(ledger), higher_is_better=ledger.higher_is_better
-            ),
-            cost=ledger.budget.cost,
-            trials=_points(ledger.trials),
-            front=_points(ledger.front()),
-        )
-        for ledger in request.searches
-    ]
-
-
-def unequal(request: Request) -> dict[str, str]:
-    """By data set, why its entries' budgets were not equal, in words."""
-    found = {}
-    for dataset, ledgers in got_less(request.searches).items():
-        said = []
-        for ledger in ledgers:
-            why = ""
-            if ledger.exhausted:
-                why = f" (its {ledger.budget.device_h:g} device-hours were spent)"
-            elif not ledger.closed:
-                why = " so far"
-            said.append(f"{ledger.entry} had {len(ledger.trials)} trials{why}")
-        most = max(len(x.trials) for x in request.searches if x.dataset == dataset)
-        found[dataset] = f"{joined(said)}, others {most}"
-    return found
 
 
 def waiting(request: Request) -> dict[tuple[str, str], str]:
@@ -67,75 +29,6 @@ def waiting(request: Request) -> dict[tuple[str, str], str]:
         elif ledger.best is None:
             found[ledger.entry, ledger.dataset] = "no trial of its search has a value"
     return found
-
-
-def findings(request: Request) -> list[str]:
-    """What the searches leave open: unfinished, unequal, or at the edge of their spaces."""
-    found = []
-    left = [ledger for ledger in request.searches if not ledger.closed]
-    if left:
-        over = sum(len(ledger.trials) for ledger in request.searches)
-        total = sum(ledger.budget.trials for ledger in request.searches)
-        found.append(
-            f"Provisional: {len(left)} of {len(request.searches)} searches are not over "
-            f"({over} of {total} trials); their final runs come after them."
-        )
-    found += [
-        f"No entry is called better on {dataset}: the tuning budgets were not equal; {why}."
-        for dataset, why in unequal(request).items()
-    ]
-    found += [
-        f"The search of {ledger.entry} on {ledger.dataset} came to nothing: no trial has a value."
-        for ledger in request.searches
-        if ledger.closed and ledger.best is None
-    ]
-    found += [
-        f"The search of {ledger.entry} on {ledger.dataset}: {ledger.outdated_summary}. What was "
-        "chosen stays chosen; another search.seed searches again."
-        for ledger in request.searches
-        if ledger.outdated
-    ]
-    edges = [edge for ledger in request.searches for edge in _edges(ledger)]
-    if edges:
-        found.append(
-            f"At the edge of its space: {'; '.join(edges)}. Better values may lie beyond; widen "
-            "the space for all entries and go on."
-        )
-    return found
-
-
-def facts(request: Request) -> list[Fact]:
-    """How the searches were done, and what can't be told of them."""
-    if not request.searches:
-        return []
-    search = request.searches[0].budget
-    ceiling = f", and none begun after {search.device_h:g} device-hours" if search.device_h else ""
-    seeds = f"{len(search.seeds)} seed{'s' * (len(search.seeds) != 1)}"
-    pruned = "" if search.pruner == "none" else f", stopped early by {search.pruner}"
-    said = (
-        f"{search.trials} trials for every entry on every data set{ceiling}: pruned, failed and "
-        f"retried ones count. The first has the recipe's own values, the others are drawn by "
-        f"{search.sampler}{pruned} (Optuna, seed {search.seed}). A trial trains with {seeds} that "
-        "no final run has, never sees the test split, and is judged by the validation split after "
-        "its last epoch, since a final run keeps its last weights too. The best trial's values are "
-        "frozen; its own "
-        "score is no result."
-    )
-    found = [Fact(label="Tuning", text=said)]
-    reasons = {
-        reason for ledger in request.searches if (reason := tuning_effort.no_expectation(ledger))
-    }
-    if reasons:
-        why = joined(sorted(reasons))
-        found.append(Fact(label="No expected validation performance", text=f"Not shown: {why}."))
-    return found
-
-
-def shown(value: Scalar) -> str:
-    """A chosen value, with the digits that matter."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _ledger(request: Request) -> Table:
@@ -172,7 +65,7 @@ def _ledger(request: Request) -> Table:
         caption=(
             "Trials of each search and the device time of all of them, pruned, failed and retried "
             "ones too. Every entry had the same budget."
-            if not unequal(request)
+            if not got_less(request.searches)
             else "Trials of each search and the device time of all of them, pruned, failed and "
             "retried ones too. The budgets were not equal."
         ),
@@ -202,7 +95,7 @@ def _chosen(request: Request) -> Table | None:
             value = ledger.chosen[name]
             edge = ledger.space[name].edge(value)
             marks = [notes.mark(f"at the {edge} end of {ledger.space[name]}")] if edge else []
-            cells.append(Cell(printed=shown(value), notes=marks))
+            cells.append(Cell(printed=chosen_value(value), notes=marks))
         which = "the recipe's own" if ledger.best.number == 0 else str(ledger.best.number)
         rows.append(_row(request, ledger, [Cell(printed=which), *cells]))
     return Table(
@@ -267,7 +160,9 @@ def _front(request: Request) -> Table | None:
             assert trial.value is not None
             assert trial.cost is not None
             frozen = " (chosen)" if ledger.best and trial.number == ledger.best.number else ""
-            values = ", ".join(f"{name} {shown(value)}" for name, value in trial.params.items())
+            values = ", ".join(
+                f"{name} {chosen_value(value)}" for name, value in trial.params.items()
+            )
             row = _row(
                 request,
                 ledger,
@@ -275,7 +170,7 @@ def _front(request: Request) -> Table | None:
                     Cell(printed=f"{trial.number}{frozen}"),
                     Cell(printed=f"{trial.value * percent:.4g}"),
                     Cell(printed=f"{trial.cost:,.6g}"),
-                    Cell(printed=values),
+                    Cell(printed=", ".join(values)),
                 ],
             )
             rows.append(row)
@@ -295,15 +190,6 @@ def _front(request: Request) -> Table | None:
     )
 
 
-def _edges(ledger: Ledger) -> Iterator[str]:
-    for name, value in (ledger.chosen or {}).items():
-        if edge := ledger.space[name].edge(value):
-            yield (
-                f"{ledger.entry}'s {name} {shown(value)} on {ledger.dataset}, at the {edge} end of "
-                f"{ledger.space[name]}"
-            )
-
-
 def _row(request: Request, ledger: Ledger, cells: Sequence[Cell]) -> Row:
     several = len(request.metrics) > 1
     group = ledger.dataset if several else request.entries[ledger.entry].group
@@ -312,11 +198,3 @@ def _row(request: Request, ledger: Ledger, cells: Sequence[Cell]) -> Row:
 
 def _plain(name: str, title: str) -> Column:
     return Column(id=name, title=title, kind="number", decimals=0)
-
-
-def _points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    return [
-        (trial.cost, trial.value)
-        for trial in trials
-        if trial.cost is not None and trial.value is not None
-    ]

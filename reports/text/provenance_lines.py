@@ -8,7 +8,7 @@ from lightning_bench.bench.study.study import Study
 from lightning_bench.common.messages import ranges
 from lightning_bench.reports.report import Fact
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.tables import tuning
+from lightning_bench.reports.text import tuning_lines
 from lightning_bench.reports.text.numbers import joined
 
 # Packages whose versions can move a number; the store's environment has them all.
@@ -35,7 +35,7 @@ def facts(request: Request, runs: Sequence[ReportedRun]) -> list[Fact]:
         ("Seeds", _seeds(request, runs)),
         ("Recipe", _recipe(request)),
         *request.facts.items(),
-        *((fact.label, fact.text) for fact in tuning.facts(request)),
+        *((fact.label, fact.text) for fact in tuning_lines.facts(request)),
         ("Not equal", " ".join(request.unequal) or "Nothing declared."),
         *((f"Data, {dataset}", _data(dataset, runs)) for dataset in request.metrics),
         ("Code", _code(records)),

@@ -1,0 +1,105 @@
+"""Sentences on a study's searches: what they leave open, how they were done, chosen values."""
+
+from collections.abc import Iterator
+
+from lightning_bench.bench.spec import Scalar
+from lightning_bench.bench.store.trial import Ledger, got_less
+from lightning_bench.reports.report import Fact
+from lightning_bench.reports.request import Request
+from lightning_bench.reports.statistics import tuning_effort
+from lightning_bench.reports.text.numbers import joined
+
+
+def findings(request: Request) -> list[str]:
+    """What the searches leave open: unfinished, unequal, or at the edge of their spaces."""
+    found = []
+    left = [ledger for ledger in request.searches if not ledger.closed]
+    if left:
+        over = sum(len(ledger.trials) for ledger in request.searches)
+        total = sum(ledger.budget.trials for ledger in request.searches)
+        found.append(
+            f"Provisional: {len(left)} of {len(request.searches)} searches are not over "
+            f"({over} of {total} trials); their final runs come after them."
+        )
+    found += [
+        f"No entry is called better on {dataset}: the tuning budgets were not equal; {why}."
+        for dataset, why in unequal_budgets(request).items()
+    ]
+    found += [
+        f"The search of {ledger.entry} on {ledger.dataset} came to nothing: no trial has a value."
+        for ledger in request.searches
+        if ledger.closed and ledger.best is None
+    ]
+    found += [
+        f"The search of {ledger.entry} on {ledger.dataset}: {ledger.outdated_summary}. What was "
+        "chosen stays chosen; another search.seed searches again."
+        for ledger in request.searches
+        if ledger.outdated
+    ]
+    edges = [edge for ledger in request.searches for edge in _edges(ledger)]
+    if edges:
+        found.append(
+            f"At the edge of its space: {'; '.join(edges)}. Better values may lie beyond; widen "
+            "the space for all entries and go on."
+        )
+    return found
+
+
+def unequal_budgets(request: Request) -> dict[str, str]:
+    """By data set, why its entries' budgets were not equal, in words."""
+    found = {}
+    for dataset, ledgers in got_less(request.searches).items():
+        said = []
+        for ledger in ledgers:
+            why = ""
+            if ledger.exhausted:
+                why = f" (its {ledger.budget.device_h:g} device-hours were spent)"
+            elif not ledger.closed:
+                why = " so far"
+            said.append(f"{ledger.entry} had {len(ledger.trials)} trials{why}")
+        most = max(len(x.trials) for x in request.searches if x.dataset == dataset)
+        found[dataset] = f"{joined(said)}, others {most}"
+    return found
+
+
+def facts(request: Request) -> list[Fact]:
+    """How the searches were done, and what can't be told of them."""
+    if not request.searches:
+        return []
+    search = request.searches[0].budget
+    ceiling = f", and none begun after {search.device_h:g} device-hours" if search.device_h else ""
+    seeds = f"{len(search.seeds)} seed{'s' * (len(search.seeds) != 1)}"
+    pruned = "" if search.pruner == "none" else f", stopped early by {search.pruner}"
+    said = (
+        f"{search.trials} trials for every entry on every data set{ceiling}: pruned, failed and "
+        f"retried ones count. The first has the recipe's own values, the others are drawn by "
+        f"{search.sampler}{pruned} (Optuna, seed {search.seed}). A trial trains with {seeds} that "
+        "no final run has, never sees the test split, and is judged by the validation split after "
+        "its last epoch, since a final run keeps its last weights too. The best trial's values are "
+        "frozen; its own "
+        "score is no result."
+    )
+    found = [Fact(label="Tuning", text=said)]
+    reasons = {
+        reason for ledger in request.searches if (reason := tuning_effort.no_expectation(ledger))
+    }
+    if reasons:
+        why = joined(sorted(reasons))
+        found.append(Fact(label="No expected validation performance", text=f"Not shown: {why}."))
+    return found
+
+
+def chosen_value(value: Scalar) -> str:
+    """A chosen value, with the digits that matter."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _edges(ledger: Ledger) -> Iterator[str]:
+    for name, value in (ledger.chosen or {}).items():
+        if edge := ledger.space[name].edge(value):
+            yield (
+                f"{ledger.entry}'s {name} {chosen_value(value)} on {ledger.dataset}, at the {edge}"
+                f" end of {ledger.space[name]}"
+            )
