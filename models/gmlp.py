@@ -3,7 +3,7 @@
 Z = GELU(norm(X) U),   Y = s(Z) V + X,   s the spatial gating unit (`models.layers.gate`)
 """
 
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.linear import Linear
 from lightning_bench.models.layers.patches import Patches
 from lightning_bench.models.layers.spatial import Matrix
+from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant
 
 
@@ -76,12 +77,9 @@ class GMLP(nn.Module):
         return self.head(self.norm(self.blocks(self.patches(x))).mean(1))
 
 
-class Options(TypedDict, total=False):
+class GMLPOptions(ImageOptions, total=False):
     """What the named sizes leave open."""
 
-    channels: int
-    image_size: int
-    classes: int
     gate: Gate
     matrix: Matrix
     attention: int
@@ -118,18 +116,18 @@ def gmlp(
 
 
 @variant("gMLP-Ti/16", of=gmlp)
-def gmlp_ti16(**options: Unpack[Options]) -> GMLP:
+def gmlp_ti16(**options: Unpack[GMLPOptions]) -> GMLP:
     """gMLP for images, tiny."""
     return gmlp(width=128, hidden=768, **options)
 
 
 @variant("gMLP-S/16", of=gmlp)
-def gmlp_s16(**options: Unpack[Options]) -> GMLP:
+def gmlp_s16(**options: Unpack[GMLPOptions]) -> GMLP:
     """gMLP for images, small."""
     return gmlp(width=256, hidden=1536, **options)
 
 
 @variant("gMLP-B/16", of=gmlp)
-def gmlp_b16(**options: Unpack[Options]) -> GMLP:
+def gmlp_b16(**options: Unpack[GMLPOptions]) -> GMLP:
     """gMLP for images, base."""
     return gmlp(width=512, hidden=3072, **options)

@@ -4,7 +4,7 @@ BERT's protocol without its positions: the spatial matrices know where a token s
 al. read the class at the first token; where nothing was pre-trained, `pool="mean"` learns sooner.
 """
 
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from torch import nn
 
@@ -15,15 +15,13 @@ from lightning_bench.models.layers.pooling import TextPool
 from lightning_bench.models.layers.spatial import Matrix
 from lightning_bench.models.layers.text.text_model import Stack, TextModel
 from lightning_bench.models.layers.text.token_embedding import EncoderLayers, embedding
+from lightning_bench.models.registry.arguments import TextOptions
 from lightning_bench.models.registry.registry import variant
 
 
-class Options(TypedDict, total=False):
+class GMLPTextOptions(TextOptions, total=False):
     """What the named sizes leave open."""
 
-    vocab_size: int
-    length: int
-    classes: int
     hidden: int
     gate: Gate
     pool: TextPool
@@ -61,31 +59,31 @@ def gmlp_text(
 
 
 @variant("gMLP, 18 blocks", of=gmlp_text, depth=18)
-def gmlp_text_18(**options: Unpack[Options]) -> TextModel:
+def gmlp_text_18(**options: Unpack[GMLPTextOptions]) -> TextModel:
     """gMLP for text with 18 blocks; matches BERT with 6 layers in size."""
     return gmlp_text(depth=18, **options)
 
 
 @variant("gMLP, 36 blocks", of=gmlp_text, depth=36)
-def gmlp_text_36(**options: Unpack[Options]) -> TextModel:
+def gmlp_text_36(**options: Unpack[GMLPTextOptions]) -> TextModel:
     """gMLP for text with 36 blocks; matches BERT with 12 layers in size."""
     return gmlp_text(depth=36, **options)
 
 
 @variant("gMLP, 72 blocks", of=gmlp_text, depth=72)
-def gmlp_text_72(**options: Unpack[Options]) -> TextModel:
+def gmlp_text_72(**options: Unpack[GMLPTextOptions]) -> TextModel:
     """gMLP for text with 72 blocks; matches BERT with 24 layers in size."""
     return gmlp_text(depth=72, **options)
 
 
 @variant("gMLP, 144 blocks", of=gmlp_text, depth=144)
-def gmlp_text_144(**options: Unpack[Options]) -> TextModel:
+def gmlp_text_144(**options: Unpack[GMLPTextOptions]) -> TextModel:
     """gMLP for text with 144 blocks; matches BERT with 48 layers in size."""
     return gmlp_text(depth=144, **options)
 
 
 @variant("tMLP, 18 blocks", of=gmlp_text, family="tmlp-text", depth=18)
-def tmlp_text_18(**options: Unpack[Options]) -> TextModel:
+def tmlp_text_18(**options: Unpack[GMLPTextOptions]) -> TextModel:
     """gMLP with Toeplitz spatial matrices: 2S - 1 weights instead of S²."""
     return gmlp_text(depth=18, matrix="toeplitz", **options)
 

@@ -4,7 +4,7 @@ U = X + W₂ σ(W₁ norm(X))        along the tokens, the same for every channe
 Y = U + σ(norm(U) W₃) W₄        along the channels, the same for every token
 """
 
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from torch import Tensor, nn
 
@@ -14,6 +14,7 @@ from lightning_bench.models.layers.feedforward import FeedForward
 from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.patches import Patches
 from lightning_bench.models.layers.spatial import SpatialLinear
+from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant
 
 
@@ -87,12 +88,9 @@ class Mixer(nn.Module):
         return self.head(self.norm(self.blocks(self.patches(x))).mean(1))
 
 
-class Options(TypedDict, total=False):
+class MixerOptions(ImageOptions, total=False):
     """What the named sizes leave open."""
 
-    channels: int
-    image_size: int
-    classes: int
     activation: Activation
     drop_path: float
 
@@ -131,43 +129,43 @@ H = {"width": 1280, "depth": 32, "token_width": 640, "channel_width": 5120}
 
 
 @variant("Mixer-S/32", of=mixer)
-def mixer_s32(**options: Unpack[Options]) -> Mixer:
+def mixer_s32(**options: Unpack[MixerOptions]) -> Mixer:
     """MLP-Mixer, small, patches of 32."""
     return mixer(patch=32, **S, **options)
 
 
 @variant("Mixer-S/16", of=mixer)
-def mixer_s16(**options: Unpack[Options]) -> Mixer:
+def mixer_s16(**options: Unpack[MixerOptions]) -> Mixer:
     """MLP-Mixer, small, patches of 16."""
     return mixer(patch=16, **S, **options)
 
 
 @variant("Mixer-B/32", of=mixer)
-def mixer_b32(**options: Unpack[Options]) -> Mixer:
+def mixer_b32(**options: Unpack[MixerOptions]) -> Mixer:
     """MLP-Mixer, base, patches of 32."""
     return mixer(patch=32, **B, **options)
 
 
 @variant("Mixer-B/16", of=mixer)
-def mixer_b16(**options: Unpack[Options]) -> Mixer:
+def mixer_b16(**options: Unpack[MixerOptions]) -> Mixer:
     """MLP-Mixer, base, patches of 16."""
     return mixer(patch=16, **B, **options)
 
 
 @variant("Mixer-L/32", of=mixer)
-def mixer_l32(**options: Unpack[Options]) -> Mixer:
+def mixer_l32(**options: Unpack[MixerOptions]) -> Mixer:
     """MLP-Mixer, large, patches of 32."""
     return mixer(patch=32, **L, **options)
 
 
 @variant("Mixer-L/16", of=mixer)
-def mixer_l16(**options: Unpack[Options]) -> Mixer:
+def mixer_l16(**options: Unpack[MixerOptions]) -> Mixer:
     """MLP-Mixer, large, patches of 16."""
     return mixer(patch=16, **L, **options)
 
 
 @variant("Mixer-H/14", of=mixer)
-def mixer_h14(**options: Unpack[Options]) -> Mixer:
+def mixer_h14(**options: Unpack[MixerOptions]) -> Mixer:
     """MLP-Mixer, huge, patches of 14."""
     return mixer(patch=14, **H, **options)
 

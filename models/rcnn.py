@@ -4,13 +4,14 @@ A 5×5 convolution and a pool, two recurrent layers, a pool, two recurrent layer
 over the image, a linear head. The paper counts 0.67, 1.19 and 1.86 million parameters.
 """
 
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.patches import check_channels
 from lightning_bench.models.layers.recurrent_conv import RecurrentConv
+from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant
 
 
@@ -49,12 +50,9 @@ class RCNN(nn.Module):
         return self.head(self.features(x).amax((2, 3)))
 
 
-class Options(TypedDict, total=False):
+class RCNNOptions(ImageOptions, total=False):
     """What the named sizes leave open."""
 
-    channels: int
-    image_size: int
-    classes: int
     steps: int
     dropout: float
 
@@ -76,18 +74,18 @@ def rcnn(
 
 
 @variant("RCNN-96", of=rcnn)
-def rcnn_96(**options: Unpack[Options]) -> RCNN:
+def rcnn_96(**options: Unpack[RCNNOptions]) -> RCNN:
     """RCNN with 96 maps."""
     return rcnn(width=96, **options)
 
 
 @variant("RCNN-128", of=rcnn)
-def rcnn_128(**options: Unpack[Options]) -> RCNN:
+def rcnn_128(**options: Unpack[RCNNOptions]) -> RCNN:
     """RCNN with 128 maps."""
     return rcnn(width=128, **options)
 
 
 @variant("RCNN-160", of=rcnn)
-def rcnn_160(**options: Unpack[Options]) -> RCNN:
+def rcnn_160(**options: Unpack[RCNNOptions]) -> RCNN:
     """RCNN with 160 maps."""
     return rcnn(width=160, **options)

@@ -3,13 +3,14 @@
 The larger ones, for 224×224, come from timm (`models.library`), which has none of these.
 """
 
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.patches import check_channels
+from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant
 
 
@@ -61,12 +62,9 @@ class SmallResNet(nn.Module):
         return self.head(self.blocks(self.stem(x)).mean((2, 3)))
 
 
-class Options(TypedDict, total=False):
+class ResNetOptions(ImageOptions, total=False):
     """What the named sizes leave open."""
 
-    channels: int
-    image_size: int
-    classes: int
     width: int
 
 
@@ -84,30 +82,30 @@ def resnet_small(
 
 
 @variant("ResNet-20", of=resnet_small, depth=20)
-def resnet_20(**options: Unpack[Options]) -> SmallResNet:
+def resnet_20(**options: Unpack[ResNetOptions]) -> SmallResNet:
     """CIFAR ResNet with 20 layers."""
     return resnet_small(layers=20, **options)
 
 
 @variant("ResNet-32", of=resnet_small, depth=32)
-def resnet_32(**options: Unpack[Options]) -> SmallResNet:
+def resnet_32(**options: Unpack[ResNetOptions]) -> SmallResNet:
     """CIFAR ResNet with 32 layers."""
     return resnet_small(layers=32, **options)
 
 
 @variant("ResNet-44", of=resnet_small, depth=44)
-def resnet_44(**options: Unpack[Options]) -> SmallResNet:
+def resnet_44(**options: Unpack[ResNetOptions]) -> SmallResNet:
     """CIFAR ResNet with 44 layers."""
     return resnet_small(layers=44, **options)
 
 
 @variant("ResNet-56", of=resnet_small, depth=56)
-def resnet_56(**options: Unpack[Options]) -> SmallResNet:
+def resnet_56(**options: Unpack[ResNetOptions]) -> SmallResNet:
     """CIFAR ResNet with 56 layers."""
     return resnet_small(layers=56, **options)
 
 
 @variant("ResNet-110", of=resnet_small, depth=110)
-def resnet_110(**options: Unpack[Options]) -> SmallResNet:
+def resnet_110(**options: Unpack[ResNetOptions]) -> SmallResNet:
     """CIFAR ResNet with 110 layers."""
     return resnet_small(layers=110, **options)

@@ -18,6 +18,7 @@ from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.patches import Patches
 from lightning_bench.models.layers.positions import Positions, positions
 from lightning_bench.models.layers.resnet_patches import ResNetPatches
+from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant
 
 Pool = Literal["token", "mean"]
@@ -107,12 +108,9 @@ class VisionTransformer(nn.Module):
         return self.head(self.pool(self.norm(self.blocks(z))))
 
 
-class Options(TypedDict, total=False):
+class ViTOptions(ImageOptions, total=False):
     """What the named sizes leave open."""
 
-    channels: int
-    image_size: int
-    classes: int
     pool: Pool
     positions: Positions
     dropout: float
@@ -210,90 +208,90 @@ H: Size = {"width": 1280, "depth": 32, "heads": 16, "hidden": 5120}
 
 
 @variant("ViT-Ti/32", of=vit)
-def vit_ti32(**options: Unpack[Options]) -> VisionTransformer:
+def vit_ti32(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, tiny, patches of 32."""
     return vit(patch=32, **TI, **options)
 
 
 @variant("ViT-Ti/16", of=vit)
-def vit_ti16(**options: Unpack[Options]) -> VisionTransformer:
+def vit_ti16(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, tiny, patches of 16."""
     return vit(patch=16, **TI, **options)
 
 
 @variant("ViT-Ti/14", of=vit)
-def vit_ti14(**options: Unpack[Options]) -> VisionTransformer:
+def vit_ti14(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, tiny, patches of 14."""
     return vit(patch=14, **TI, **options)
 
 
 @variant("ViT-S/32", of=vit)
-def vit_s32(**options: Unpack[Options]) -> VisionTransformer:
+def vit_s32(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, small, patches of 32."""
     return vit(patch=32, **S, **options)
 
 
 @variant("ViT-S/16", of=vit)
-def vit_s16(**options: Unpack[Options]) -> VisionTransformer:
+def vit_s16(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, small, patches of 16."""
     return vit(patch=16, **S, **options)
 
 
 @variant("ViT-S/14", of=vit)
-def vit_s14(**options: Unpack[Options]) -> VisionTransformer:
+def vit_s14(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, small, patches of 14."""
     return vit(patch=14, **S, **options)
 
 
 @variant("ViT-B/32", of=vit)
-def vit_b32(**options: Unpack[Options]) -> VisionTransformer:
+def vit_b32(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, base, patches of 32."""
     return vit(patch=32, **B, **options)
 
 
 @variant("ViT-B/16", of=vit)
-def vit_b16(**options: Unpack[Options]) -> VisionTransformer:
+def vit_b16(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, base, patches of 16."""
     return vit(patch=16, **B, **options)
 
 
 @variant("ViT-B/14", of=vit)
-def vit_b14(**options: Unpack[Options]) -> VisionTransformer:
+def vit_b14(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, base, patches of 14."""
     return vit(patch=14, **B, **options)
 
 
 @variant("ViT-L/32", of=vit)
-def vit_l32(**options: Unpack[Options]) -> VisionTransformer:
+def vit_l32(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, large, patches of 32."""
     return vit(patch=32, **L, **options)
 
 
 @variant("ViT-L/16", of=vit)
-def vit_l16(**options: Unpack[Options]) -> VisionTransformer:
+def vit_l16(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, large, patches of 16."""
     return vit(patch=16, **L, **options)
 
 
 @variant("ViT-L/14", of=vit)
-def vit_l14(**options: Unpack[Options]) -> VisionTransformer:
+def vit_l14(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, large, patches of 14."""
     return vit(patch=14, **L, **options)
 
 
 @variant("ViT-H/32", of=vit)
-def vit_h32(**options: Unpack[Options]) -> VisionTransformer:
+def vit_h32(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, huge, patches of 32."""
     return vit(patch=32, **H, **options)
 
 
 @variant("ViT-H/16", of=vit)
-def vit_h16(**options: Unpack[Options]) -> VisionTransformer:
+def vit_h16(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, huge, patches of 16."""
     return vit(patch=16, **H, **options)
 
 
 @variant("ViT-H/14", of=vit)
-def vit_h14(**options: Unpack[Options]) -> VisionTransformer:
+def vit_h14(**options: Unpack[ViTOptions]) -> VisionTransformer:
     """Vision Transformer, huge, patches of 14."""
     return vit(patch=14, **H, **options)

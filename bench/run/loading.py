@@ -19,6 +19,7 @@ from lightning_bench.data.errors import DataError
 from lightning_bench.data.previews import Example
 from lightning_bench.data.sources import repository
 from lightning_bench.models.registry import registry
+from lightning_bench.models.tasks import TASKS
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.task import Task
 from lightning_bench.models.weights.heads import add_pair_head
@@ -104,8 +105,8 @@ def load_model(
 
 def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
     """The LightningModule of a data set's task."""
-    module = importlib.import_module(task_module(entry))
-    task: Task = module.make(
+    kind: type[Task] = getattr(importlib.import_module(task_module(entry)), TASKS[entry.task])
+    task = kind(
         model,
         label_smoothing=recipe.label_smoothing,
         optimisation=optimisation(recipe),

@@ -7,7 +7,7 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError
@@ -19,6 +19,22 @@ KINDS: dict[type, Literal["int", "float", "bool", "str"]] = {
     bool: "bool",
     str: "str",
 }
+
+
+class ImageOptions(TypedDict, total=False):
+    """What every size of a model for images leaves open: the data set fills it in."""
+
+    channels: int
+    image_size: int
+    classes: int
+
+
+class TextOptions(TypedDict, total=False):
+    """What every size of a model for texts leaves open: the data set fills it in."""
+
+    vocab_size: int
+    length: int
+    classes: int
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,8 @@
 """Classify: trains any model whose output is one row of logits an example."""
 
-from collections.abc import Sequence
-
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.scores import NO_LABEL
 from lightning_bench.models.tasks.task import Task
 
@@ -15,18 +12,6 @@ class Classify(Task):
 
     A test target of several columns holds the classes that are all right (ReaL).
     """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        *,
-        label_smoothing: float,
-        optimisation: Optimisation,
-        metrics: Sequence[str] = ("accuracy",),
-        tests: Sequence[str] = ("test",),
-    ) -> None:
-        super().__init__(model, optimisation=optimisation, metrics=metrics, tests=tests)
-        self.label_smoothing = label_smoothing
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """The mean cross-entropy, of smoothed labels if the recipe says so."""
@@ -44,21 +29,3 @@ class Classify(Task):
     def predict(self, output: Tensor) -> Tensor:
         """The likeliest class."""
         return output.argmax(-1)
-
-
-def make(
-    model: nn.Module,
-    *,
-    label_smoothing: float,
-    optimisation: Optimisation,
-    metrics: Sequence[str],
-    tests: Sequence[str],
-) -> Classify:
-    """Make the task."""
-    return Classify(
-        model,
-        label_smoothing=label_smoothing,
-        optimisation=optimisation,
-        metrics=metrics,
-        tests=tests,
-    )

@@ -1,14 +1,12 @@
 """MaskedLM: trains any text model with one row of logits a token to fill in masked tokens."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.task import Task
 from lightning_bench.models.tasks.training_steps import Batch
 
@@ -19,8 +17,8 @@ IGNORED = -100
 class MaskedLM(Task):
     """Cross-entropy of the masked tokens alone; every masked token weighs the same.
 
-    The predictions kept of a text are how many of its tokens were masked, how many of these were
-    right, and their loss.
+    A smoothed loss would be no perplexity, so that labels are never smoothed. The predictions kept
+    of a text are how many of its tokens were masked, how many of these were right, and their loss.
     """
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
@@ -73,16 +71,3 @@ class MaskedLM(Task):
         summed = torch.zeros(len(masked), device=losses.device).index_add_(0, texts, losses.float())
         right = (self.predict(output) == target) & masked
         return masked.sum(1), right.sum(1), summed
-
-
-def make(
-    model: nn.Module,
-    *,
-    label_smoothing: float,
-    optimisation: Optimisation,
-    metrics: Sequence[str],
-    tests: Sequence[str],
-) -> MaskedLM:
-    """Make the task; a smoothed loss would be no perplexity."""
-    del label_smoothing
-    return MaskedLM(model, optimisation=optimisation, metrics=metrics, tests=tests)

@@ -1,6 +1,5 @@
 """Pretrain: BERT's joint objective, masked words and whether the second part follows the first."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,7 +8,6 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from lightning_bench.models.tasks.masked_lm import IGNORED, MaskedLM
-from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.training_steps import Batch
 
 #: Both heads' logits: B×S×words and B×2.
@@ -87,16 +85,3 @@ def apart(target: Tensor) -> tuple[Tensor, Tensor]:
     tokens = target.clone()
     tokens[:, 0] = IGNORED
     return target[:, 0], tokens
-
-
-def make(
-    model: nn.Module,
-    *,
-    label_smoothing: float,
-    optimisation: Optimisation,
-    metrics: Sequence[str],
-    tests: Sequence[str],
-) -> Pretrain:
-    """Make the task of a model with both heads; a smoothed loss would be no perplexity."""
-    del label_smoothing
-    return Pretrain(model, optimisation=optimisation, metrics=metrics, tests=tests)

@@ -1,11 +1,8 @@
 """Regress: trains any model of one output to predict a number, as STS-B asks for."""
 
-from collections.abc import Sequence
-
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.task import Task
 
 
@@ -23,16 +20,3 @@ class Regress(Task):
     def predict(self, output: Tensor) -> Tensor:
         """The output itself."""
         return output.squeeze(-1).float()
-
-
-def make(
-    model: nn.Module,
-    *,
-    label_smoothing: float,
-    optimisation: Optimisation,
-    metrics: Sequence[str],
-    tests: Sequence[str],
-) -> Regress:
-    """Make the task; a number has no label to smooth."""
-    del label_smoothing
-    return Regress(model, optimisation=optimisation, metrics=metrics, tests=tests)

@@ -1,4 +1,4 @@
-"""Task: what all the LightningModules share that train a model and score it once."""
+"""The base of the LightningModules: training steps, validation and test of a model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,13 @@ from lightning_bench.models.tasks.weight_average import Average
 
 
 class Task(Learner, ABC):
-    """Training, validation and the one test of a model; a subclass says what loss that is.
+    """A LightningModule that trains, validates and tests a model; subclasses define the loss.
 
     Nothing is logged a step, since `self.log` costs more than a small model's step: the losses
     add up in tensors and are read once an epoch, by whoever asks (`epoch_results`). `tests` names
     the test splits in the order of their loaders; metrics and predictions of all but the first
-    carry the split's name. Whoever trains sets `progress.total_steps` before.
+    carry the split's name. `label_smoothing` is for losses of classes. Whoever trains sets
+    `progress.total_steps` before.
     """
 
     #: A split may have fewer examples than there are ranks.
@@ -34,13 +35,15 @@ class Task(Learner, ABC):
         model: nn.Module,
         *,
         optimisation: Optimisation,
-        metrics: Sequence[str],
+        metrics: Sequence[str] = ("accuracy",),
         tests: Sequence[str] = ("test",),
+        label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.model = model
         self.optimisation = optimisation
+        self.label_smoothing = label_smoothing
         self.metrics = tuple(metrics)
         self.tests = tuple(tests)
         self.head_only = False
@@ -108,13 +111,12 @@ class Task(Learner, ABC):
         """Look up once what every step needs."""
         self._steps = Steps(self)
 
-    def training_step(self, bite: Iterable[Batch], batch_idx: int) -> None:
-        """Take a step for each of these batches.
+    def training_step(self, batches: Iterable[Batch], batch_idx: int) -> None:
+        """Make an optimiser step for each of these batches; `batch_idx` counts calls.
 
-        They may be several, since Lightning's own work for a call costs more than a small model's
-        step; where one call ends and the next begins changes no number.
+        Where one call ends and the next begins changes no number (see `models.tasks`).
         """
-        self._steps.take(bite)
+        self._steps.take(batches)
 
     def batch_loss(self, batch: Batch) -> Tensor:
         """The mean loss of a training batch."""

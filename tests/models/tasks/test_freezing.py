@@ -7,7 +7,7 @@ from torch import nn
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.registry import create, look_up
-from lightning_bench.models.tasks import classify
+from lightning_bench.models.tasks.classify import Classify
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.weights.heads import head_modules
 
@@ -31,7 +31,7 @@ def test_only_the_head_learns(name: str) -> None:
     torch.manual_seed(0)
     arguments, heads = CASES[name]
     model = create(name, **arguments)
-    task = classify.make(
+    task = Classify(
         model,
         label_smoothing=0.0,
         optimisation=Optimisation(lr=0.1, schedule="constant"),

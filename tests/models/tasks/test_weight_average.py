@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from lightning_bench.data.batch import Batch
-from lightning_bench.models.tasks import classify
+from lightning_bench.models.tasks.classify import Classify
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.weight_average import Average
 
@@ -32,7 +32,7 @@ def test_the_average_is_the_formula_s() -> None:
 
 def test_evaluation_is_of_the_average_and_training_is_not() -> None:
     torch.manual_seed(0)
-    task = classify.make(
+    task = Classify(
         nn.Linear(3, 2),
         label_smoothing=0.0,
         optimisation=Optimisation(),
