@@ -27,6 +27,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
+from lightning_bench.common.machine import usable_cores
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.modules.image_data import ImageData
 from lightning_bench.data.modules.streamed_images import StreamedImages
@@ -98,7 +99,7 @@ def photographs(rounds: int) -> None:
 
 def passes(rounds: int) -> None:
     """Seconds of one pass at the full size, from its first request on, ways taken in turns."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["lightning_bench.bench.run.worker"])
     mine, other = context.Pipe()
@@ -123,10 +124,10 @@ def _passes(end: Connection, cores: int, rounds: int) -> None:
         return lambda: list(loader)
 
     def torchs(start: str) -> Callable[[], Any]:
-        reader = data._reader("test")
+        decoder = data._decoder("test")
         requests = [[(row, ()) for row in range(i, i + 50)] for i in range(0, 500, 50)]
         loader = DataLoader(
-            reader,  # type: ignore[arg-type]  # it needs no more than `[]`
+            decoder,  # type: ignore[arg-type]  # it needs no more than `[]`
             batch_sampler=requests,
             num_workers=cores,
             multiprocessing_context=start,

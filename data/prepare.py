@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from lightning_bench.data import cache
 from lightning_bench.data.catalogue import find
-from lightning_bench.data.catalogue.dataset import MASKED, DataSet
+from lightning_bench.data.dataset import MASKED, DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.progress import heard_by, size
 from lightning_bench.data.sources import repository

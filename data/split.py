@@ -5,7 +5,7 @@ PCG64 is fixed by name, because NumPy's default generator may change.
 
 import numpy as np
 
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 
 

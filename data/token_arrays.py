@@ -41,9 +41,9 @@ def encode(
     tokenizer.no_padding()
     inputs = list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
     tokens, second = [], []
-    for found in tokenizer.encode_batch(inputs):
-        tokens.append(np.array(found.ids, dtype=np.int32))
-        second.append(len(found.ids) - sum(found.type_ids))
+    for encoding in tokenizer.encode_batch(inputs):
+        tokens.append(np.array(encoding.ids, dtype=np.int32))
+        second.append(len(encoding.ids) - sum(encoding.type_ids))
     return tokens, np.array(second, dtype=np.int32)
 
 
@@ -65,9 +65,9 @@ def load(bundle: Bundle, split: str) -> Texts:
 
 def select(texts: Texts, members: np.ndarray) -> Texts:
     """Some of the texts, copied."""
-    found = [texts.tokens[texts.starts[i] : texts.starts[i + 1]] for i in members]
-    starts = np.concatenate([[0], np.cumsum([len(text) for text in found])]).astype(np.int64)
-    return Texts(np.concatenate(found), starts, texts.second[members], texts.labels[members])
+    tokens = [texts.tokens[texts.starts[i] : texts.starts[i + 1]] for i in members]
+    starts = np.concatenate([[0], np.cumsum([len(text) for text in tokens])]).astype(np.int64)
+    return Texts(np.concatenate(tokens), starts, texts.second[members], texts.labels[members])
 
 
 class TextLoader(Loader):
@@ -84,13 +84,13 @@ class TextLoader(Loader):
         """The epoch's order, texts of one length together."""
         order = self.sampler
         everybody = order.permutation()
-        together = self.batch_size
+        size = self.batch_size
         if not order.shuffle:
             return everybody[self.lengths[everybody].argsort(stable=True)]
-        everybody = everybody[: max(1, len(everybody) // together) * together]
-        windows = torch.split(everybody, _WINDOW * together)
+        everybody = everybody[: max(1, len(everybody) // size) * size]
+        windows = torch.split(everybody, _WINDOW * size)
         sorted_ = [window[self.lengths[window].argsort(stable=True)] for window in windows]
-        batches = torch.split(torch.cat(sorted_), together)
+        batches = torch.split(torch.cat(sorted_), size)
         shuffled = torch.randperm(
             len(batches), generator=generator(order.seed, order.epoch, len(batches))
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.resolved import ResolvedEntry
     from lightning_bench.bench.study.study import Study
-    from lightning_bench.data.catalogue.dataset import DataSet
+    from lightning_bench.data.dataset import DataSet
     from lightning_bench.reports.figures.drawing_process import Studio
     from lightning_bench.reports.figures.figure_data import Sketch
 

@@ -14,7 +14,7 @@ from lightning_bench.bench.spec import Recipe, RunSpec
 from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.inputs import dataset_of, task_module
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.previews import Example
 from lightning_bench.data.sources import repository

@@ -1,7 +1,7 @@
 """Compatibility of recipes, data sets, weights and devices, asked before anything is trained."""
 
 from lightning_bench.bench.spec import Recipe
-from lightning_bench.data.catalogue.dataset import MASKED, DataSet
+from lightning_bench.data.dataset import MASKED, DataSet
 
 #: Settings of a recipe that change images.
 OF_IMAGES = {"crop", "flip", "resized_crop", "randaugment", "erasing", "mixup", "cutmix"}

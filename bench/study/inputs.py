@@ -8,7 +8,7 @@ from lightning_bench.bench.spec import WEIGHTS, DataSpec
 from lightning_bench.bench.study.messages import PageError
 from lightning_bench.bench.study.page import Location
 from lightning_bench.data import catalogue as data_catalogue
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def files(study: "Study") -> list[tuple[DataSet, list[str]]]:
 
     Of a sample those further tests that this machine has.
     """
-    from lightning_bench.data.sources import readers  # imports pyarrow, which takes a while
+    # It imports pyarrow, which takes a while.
+    from lightning_bench.data.sources.source_splits import without_missing_tests
 
     trained = {stage.data for stage in study.stages.values()}
     for entry in study.resolved.values():
@@ -65,7 +66,7 @@ def files(study: "Study") -> list[tuple[DataSet, list[str]]]:
             trained |= {spec for spec, _ in entry.data.values()}
     needed = []
     for spec, whole in datasets(study).items():
-        dataset = readers.present(whole) if spec.sample else whole
+        dataset = without_missing_tests(whole) if spec.sample else whole
         splits = dataset.files if spec in trained else dataset.tests
         patterns = [dataset.files[split] for split in splits if split in dataset.files]
         if dataset.repository:

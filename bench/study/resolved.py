@@ -10,7 +10,7 @@ from lightning_bench.bench.study.inputs import dataset_at
 from lightning_bench.bench.study.messages import PageError, page_error
 from lightning_bench.bench.study.stages import StageRun, lineage
 from lightning_bench.common.messages import nearest
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue as model_catalogue
 

@@ -20,7 +20,7 @@ from lightning_bench.bench.study.search_space import (
     resolve,
 )
 from lightning_bench.data import catalogue as data_catalogue
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.registry.arguments import Argument
 
 if TYPE_CHECKING:

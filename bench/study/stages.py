@@ -21,7 +21,7 @@ from lightning_bench.bench.study.inputs import dataset_at
 from lightning_bench.bench.study.messages import PageError
 from lightning_bench.bench.study.page import Location
 from lightning_bench.common.messages import nearest
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue as model_catalogue
 

@@ -18,7 +18,7 @@ from lightning_bench.bench.study.search_cell import Cell, space_of
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter, Values
 from lightning_bench.bench.study.stages import Stage
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 
 
 class Entry(Settings):

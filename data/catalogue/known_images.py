@@ -1,6 +1,6 @@
 """The image data sets that are known by name."""
 
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 
 _IMAGENET = "Russakovsky et al., 2015, doi:10.1007/s11263-015-0816-y"
 #: As public projects that pin it name it.

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lightning_bench.data.catalogue.dataset import DataSet, Task
+from lightning_bench.data.dataset import DataSet, Task
 
 BERT = "bert-uncased"
 BERT_WORDS = 30_522

@@ -5,7 +5,7 @@ order of TensorFlow Datasets. The hub's copies keep that order only by chance, s
 drawn here, by class and with seed 0: the same on every machine, but not the official ones.
 """
 
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 
 #: Commits of the hub's repositories, where public documents name them; `bench prepare` pins the
 #: others on the day that it fetches them.

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from lightning_bench.data import cache, previews, progress, split, token_arrays, tokenisers
 from lightning_bench.data.batch import Batch
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules.text_data import TextData
-from lightning_bench.data.sources import readers
+from lightning_bench.data.sources.readers import Reader
+from lightning_bench.data.sources.source_splits import source_splits
 from lightning_bench.data.token_arrays import TextLoader
 from lightning_bench.data.transforms.masking import Masking
 
@@ -48,10 +49,10 @@ class Corpus(TextData):
     def _loader(self, name: str, *, shuffle: bool = False) -> TextLoader:
         if self.entry.task == "classify":
             return super()._loader(name, shuffle=shuffle)
-        found = self.splits[name]
-        order = self._order(len(found.labels), shuffle=shuffle)
+        texts = self.splits[name]
+        order = self._order(len(texts.labels), shuffle=shuffle)
         kind = PairLoader if self.entry.task == "pretrain" else MaskedLoader
-        return kind(found, self.masking, batch_size=self.batch_size, order=order)
+        return kind(texts, self.masking, batch_size=self.batch_size, order=order)
 
 
 class MaskedLoader(TextLoader):
@@ -60,8 +61,8 @@ class MaskedLoader(TextLoader):
     So the masks don't depend on the batch size, on the order or on the number of ranks.
     """
 
-    def __init__(self, found: token_arrays.Texts, masking: Masking, **options: Any) -> None:
-        super().__init__(found, **options)
+    def __init__(self, texts: token_arrays.Texts, masking: Masking, **options: Any) -> None:
+        super().__init__(texts, **options)
         self.masking = masking
 
     def batch(self, number: int, everybody: Tensor) -> Batch:
@@ -90,39 +91,39 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> Corpus
 
 def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     """Tokenise a corpus, or open what was tokenised before."""
-    found = readers.of(entry)
+    readers = source_splits(entry)
     made_from = {
         "format": _FORMAT,
         "tokenizers": tokenizers.__version__,
         "entry": {key: str(value) for key, value in entry.what_counts().items()},
         "sample": sample,
-        "files": {name: cache.stamp_of(source.files) for name, source in found.items()},
+        "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
     }
     if entry.source.startswith("embedded"):
-        made_from["texts"] = str(hash_of(found))
+        made_from["texts"] = str(hash_of(readers))
 
     def fill(draft: cache.Draft) -> None:
         column = entry.columns[0]
         # Texts have no labels: all are of one class.
-        unlabelled = {n: np.zeros(source.count(column), np.int64) for n, source in found.items()}
+        unlabelled = {n: np.zeros(r.count(column), np.int64) for n, r in readers.items()}
         parts = split.plan(entry, unlabelled, sample=sample)
 
-        def of(part: str) -> Iterator[str]:
-            where, members = parts[part]
-            wanted, row = set(members.tolist()), 0
-            for piece in found[where].column(column):
+        def texts(part: str) -> Iterator[str]:
+            source, rows = parts[part]
+            wanted, row = set(rows.tolist()), 0
+            for piece in readers[source].column(column):
                 yield from (text for i, text in enumerate(piece, start=row) if i in wanted)
                 row += len(piece)
                 progress.say(f"{entry.name}/{part}: {row:,} texts")
 
         if entry.tokenizer.startswith("train:"):
-            wanted = tokenisers.wanted_size(entry.tokenizer)
-            tokenizer = tokenisers.train(lambda: of("train"), wanted)
+            size = tokenisers.wanted_size(entry.tokenizer)
+            tokenizer = tokenisers.train(lambda: texts("train"), size)
         else:
             tokenizer = tokenisers.load(entry.tokenizer)
         cut = _packed if entry.task == "masked-lm" else _pairs
         for name in parts:
-            cut(draft, name, _encoded(tokenizer, of(name)), tokenizer, entry.length)
+            cut(draft, name, _encoded(tokenizer, texts(name)), tokenizer, entry.length)
         _save_vocabulary(draft, tokenizer, entry.vocab_size)
         draft.facts["examples"] = _examples(draft, tokenizer, entry)
         draft.facts["splits"] = list(parts)
@@ -130,19 +131,19 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.length}", made_from, fill)
 
 
-def hash_of(found: Mapping[str, readers.Rows]) -> str:
+def hash_of(readers: Mapping[str, Reader]) -> str:
     """The digest of texts that lie in no file."""
     return cache.fingerprint(
-        (name, np.array([text for piece in source.column("text") for text in piece]))
-        for name, source in found.items()
+        (name, np.array([text for piece in reader.column("text") for text in piece]))
+        for name, reader in readers.items()
     )
 
 
-def _encoded(tokenizer: tokenizers.Tokenizer, of: Iterator[str]) -> Iterator[np.ndarray]:
+def _encoded(tokenizer: tokenizers.Tokenizer, texts: Iterator[str]) -> Iterator[np.ndarray]:
     """The tokens of each text that has any, without special ones."""
     tokenizer.no_truncation()
     piece: list[str] = []
-    for text in of:
+    for text in texts:
         piece.append(text)
         if len(piece) == _PIECE:
             yield from _ids(tokenizer, piece)
@@ -151,9 +152,9 @@ def _encoded(tokenizer: tokenizers.Tokenizer, of: Iterator[str]) -> Iterator[np.
 
 
 def _ids(tokenizer: tokenizers.Tokenizer, piece: list[str]) -> Iterator[np.ndarray]:
-    for found in tokenizer.encode_batch(piece, add_special_tokens=False):
-        if found.ids:
-            yield np.array(found.ids, dtype=np.int32)
+    for encoding in tokenizer.encode_batch(piece, add_special_tokens=False):
+        if encoding.ids:
+            yield np.array(encoding.ids, dtype=np.int32)
 
 
 def _packed(
@@ -213,13 +214,13 @@ def _examples(
     tokens, starts, second, labels = (
         draft.array(f"train-{part}") for part in token_arrays.Texts._fields
     )
-    found = []
+    examples = []
     for row in previews.spread(labels):
         own = tokens[starts[row] : starts[row + 1]]
         parts = own[: second[row]], own[second[row] :]
         read = [tokenizer.decode(part.tolist()) for part in parts if len(part)]
-        found.append(previews.text(entry.labels[labels[row]] if entry.labels else "", read))
-    return found
+        examples.append(previews.text(entry.labels[labels[row]] if entry.labels else "", read))
+    return examples
 
 
 def _save_vocabulary(draft: cache.Draft, tokenizer: tokenizers.Tokenizer, size: int) -> None:

@@ -1,23 +1,24 @@
 """ImageData: the LightningDataModule of images that fit into memory, decoded once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import PIL
-import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
 from lightning_bench.data import cache, previews, split
 from lightning_bench.data.batch import Batch
-from lightning_bench.data.catalogue import find
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.loader import Loader, Order, generator
+from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.data.previews import Example
-from lightning_bench.data.sources import digits, imagenet_real, readers
+from lightning_bench.data.sources import digits, imagenet_real
 from lightning_bench.data.sources.digits import Images
+from lightning_bench.data.sources.readers import Reader
+from lightning_bench.data.sources.source_splits import source_splits
 from lightning_bench.data.transforms.augment import (
     Augmentation,
     Draw,
@@ -34,37 +35,20 @@ _EMBEDDED: Mapping[str, Callable[[], dict[str, Images]]] = {"digits": digits.dig
 _FORMAT = 2
 
 
-class ImageData(pl.LightningDataModule):
-    """Images as memory-mapped uint8, normalised by the mean and spread of the training split.
-
-    `batch_size` is that of all ranks together. The order of training, and every random number of
-    its augmentation, depends on `seed`, the epoch and the place in the global batch alone. After
-    `setup`, `fingerprint` names what was really loaded.
-    """
+class ImageData(DataModule):
+    """Images as memory-mapped uint8, normalised by the mean and spread of the training split."""
 
     def __init__(
-        self,
-        entry: str | DataSet,
-        *,
-        batch_size: int,
-        seed: int,
-        rank: int = 0,
-        world_size: int = 1,
-        augmentation: Augmentation | None = None,
-        sample: bool = False,
+        self, entry: str | DataSet, *, augmentation: Augmentation | None = None, **options: Any
     ) -> None:
-        super().__init__()
-        self.entry = find(entry) if isinstance(entry, str) else entry
+        super().__init__(entry, **options)
         self.augmentation = augmentation or Augmentation()
         if self.augmentation.resized_crop:
             raise DataError(
                 f"{self.entry.name} is kept at one size: resized_crop is for streamed images"
             )
-        self.batch_size, self.seed, self.sample = batch_size, seed, sample
-        self.rank, self.world_size = rank, world_size
         self.splits: dict[str, Images] = {}
         self.names: tuple[str, ...] = ()
-        self.fingerprint = ""
 
     def setup(self, stage: str | None = None) -> None:
         """Load and check all splits, once; for "fit" no test split is left."""
@@ -91,18 +75,14 @@ class ImageData(pl.LightningDataModule):
             members = split.shots(entry, train.labels, seed=self.seed)
             splits["train"] = Images(train.pixels[members], train.labels[members])
             self.fingerprint = cache.part(self.fingerprint, members)
-        self.splits = {name: found for name, found in splits.items() if entry.serves(name, stage)}
+        self.splits = {name: part for name, part in splits.items() if entry.serves(name, stage)}
 
     @property
     def sizes(self) -> dict[str, int]:
         """The number of examples of each split."""
-        found = {name: len(labels) for name, labels in self._labels_of().items()}
+        sizes = {name: len(labels) for name, labels in self._labels_of().items()}
         tests = {name: self.entry.made_of(name)[0] for name in self.entry.tests}
-        return found | {name: found[of] for name, of in tests.items() if of in found}
-
-    def facts(self) -> dict[str, int]:
-        """The model arguments that the data decides."""
-        return self.entry.facts()
+        return sizes | {name: sizes[source] for name, source in tests.items() if source in sizes}
 
     def examples(self) -> list[Example]:
         """A few training images of each class, or of some of the classes."""
@@ -110,9 +90,9 @@ class ImageData(pl.LightningDataModule):
         return [
             Example(
                 names[label] if label < len(names) else f"class {label}",
-                picture=previews.picture([self.pixels("train", int(row)) for row in found]),
+                picture=previews.picture([self.pixels("train", int(row)) for row in rows]),
             )
-            for label, found in previews.by_class(self._labels_of()["train"])
+            for label, rows in previews.by_class(self._labels_of()["train"])
         ]
 
     def pixels(self, split: str, row: int) -> np.ndarray:
@@ -125,29 +105,14 @@ class ImageData(pl.LightningDataModule):
         return {name: images.labels for name, images in self.splits.items()}
 
     def train_dataloader(self) -> "ImageLoader":
-        """Shuffled by (seed, epoch), the incomplete batch dropped."""
+        """Shuffled by (seed, epoch) and augmented, the incomplete batch dropped."""
         return self._loader("train", shuffle=True, augmentation=self.augmentation)
-
-    def val_dataloader(self) -> "ImageLoader":
-        """Every example once, in order."""
-        return self._loader("val")
-
-    def test_dataloader(self) -> "list[ImageLoader]":
-        """The test splits, every example once, in order."""
-        return [self._loader(name) for name in self.entry.tests]
 
     def _loader(
         self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
     ) -> "ImageLoader":
-        of, shift = self.entry.made_of(name)
-        images = self.splits[of]
-        order = Order(
-            len(images.labels),
-            seed=self.seed,
-            shuffle=shuffle,
-            rank=self.rank,
-            world_size=self.world_size,
-        )
+        source, shift = self.entry.made_of(name)
+        images = self.splits[source]
         return ImageLoader(
             torch.from_numpy(images.pixels),
             torch.from_numpy(images.labels),
@@ -156,7 +121,7 @@ class ImageData(pl.LightningDataModule):
             classes=self.entry.classes,
             augmentation=augmentation or Augmentation(),
             batch_size=self.batch_size,
-            order=order,
+            order=self._order(len(images.labels), shuffle=shuffle),
             shift=shift,
         )
 
@@ -242,31 +207,31 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> ImageD
 
 def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     """Decode the images of a data set, or open what was decoded before."""
-    found = readers.of(entry)
+    readers = source_splits(entry)
     made_from = {
         "format": _FORMAT,
         "pillow": PIL.__version__,
         "entry": {key: str(value) for key, value in entry.what_counts().items()},
         "sample": sample,
-        "files": {name: cache.stamp_of(source.files) for name, source in found.items()},
+        "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
     }
 
     def fill(draft: cache.Draft) -> None:
-        labels = {name: source.labels(entry.label) for name, source in found.items()}
+        labels = {name: reader.labels(entry.label) for name, reader in readers.items()}
         for name, values in labels.items():
             check_labels(f"{entry.name}/{name}", values, entry.classes)
         parts = split.plan(entry, labels, sample=sample)
-        for name, source in found.items():
+        for name, reader in readers.items():
             mine = {part: rows for part, (where, rows) in parts.items() if where == name}
-            _decode(draft, entry, source, mine, labels[name])
+            _decode(draft, entry, reader, mine, labels[name])
         if entry.relabelled:
-            _relabel(draft, entry, found)
+            _relabel(draft, entry, readers["test"])
         mean, std = moments(np.load(draft.folder / "train-pixels.npy", mmap_mode="r"))
         draft.facts |= {
             "mean": mean.tolist(),
             "std": std.tolist(),
             "splits": list(parts),
-            "names": found["train"].names(entry.label),
+            "names": readers["train"].names(entry.label),
         }
 
     return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.image_size}", made_from, fill)
@@ -275,11 +240,11 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
 def _decode(
     draft: cache.Draft,
     entry: DataSet,
-    source: readers.Rows,
+    reader: Reader,
     parts: Mapping[str, np.ndarray],
     labels: np.ndarray,
 ) -> None:
-    """Decode a source split into the splits that are made of it, whatever the rows' order."""
+    """Decode a source's split into those that are made of it, whatever the rows' order."""
     shape = (entry.channels, entry.image_size, entry.image_size)
     goal: dict[int, tuple[np.ndarray, int]] = {}
     for part, members in parts.items():
@@ -287,8 +252,8 @@ def _decode(
         draft.save(f"{part}-labels", labels[members].astype(np.int64))
         goal |= {int(row): (pixels, place) for place, row in enumerate(members)}
     decoded = decode_all(
-        source.where,
-        source.column(entry.columns[0]),
+        reader.where,
+        reader.column(entry.columns[0]),
         channels=entry.channels,
         size=entry.image_size,
         wanted=frozenset(goal),
@@ -298,28 +263,28 @@ def _decode(
         pixels[place] = image
     if goal:
         raise DataError(
-            f"{source.where}: {len(labels)} labels, but no image from row {min(goal)} on"
+            f"{reader.where}: {len(labels)} labels, but no image from row {min(goal)} on"
         )
 
 
-def _relabel(draft: cache.Draft, entry: DataSet, found: Mapping[str, readers.Rows]) -> None:
+def _relabel(draft: cache.Draft, entry: DataSet, test: Reader) -> None:
     assert entry.relabelled is not None
-    names = [e.name for piece in found["test"].column(entry.columns[0]) for e in piece]
+    names = [e.name for piece in test.column(entry.columns[0]) for e in piece]
     draft.save("test-labels", imagenet_real.labels(entry.relabelled, names))
 
 
 def moments(pixels: np.ndarray) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, of 1, exactly, by counting the 256 values."""
     values = np.arange(256) / 255
-    found = []
+    by_channel = []
     for channel in range(pixels.shape[1]):
         counts = np.zeros(256)
         for start in range(0, len(pixels), 4096):
             counts += np.bincount(pixels[start : start + 4096, channel].ravel(), minlength=256)
         share = counts / counts.sum()
         mean = (share * values).sum()
-        found.append((mean, np.sqrt((share * (values - mean) ** 2).sum())))
-    means, stds = torch.tensor(found, dtype=torch.float32).T
+        by_channel.append((mean, np.sqrt((share * (values - mean) ** 2).sum())))
+    means, stds = torch.tensor(by_channel, dtype=torch.float32).T
     # A channel of one colour has no spread to divide by.
     return means, torch.where(stds > 0, stds, 1.0)
 
@@ -343,10 +308,8 @@ def check_labels(where: str, labels: np.ndarray, classes: int) -> None:
 
 def fingerprint(splits: Mapping[str, Images]) -> str:
     """SHA-256 over the contents of all splits, in the order of their names."""
-    return cache.fingerprint(_named(splits))
-
-
-def _named(splits: Mapping[str, Images]) -> Iterable[tuple[str, np.ndarray]]:
-    for name, images in sorted(splits.items()):
-        yield f"{name}-labels", images.labels
-        yield f"{name}-pixels", images.pixels
+    return cache.fingerprint(
+        (f"{name}-{part}", getattr(images, part))
+        for name, images in sorted(splits.items())
+        for part in ("labels", "pixels")
+    )

@@ -24,11 +24,13 @@ from torch import Tensor
 from lightning_bench.common.machine import usable_cores
 from lightning_bench.data import cache, split
 from lightning_bench.data.batch import Batch
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.loader import Order, generator
+from lightning_bench.data.loader import generator
 from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check_labels
-from lightning_bench.data.sources import imagenet_real, readers
+from lightning_bench.data.sources import imagenet_real
+from lightning_bench.data.sources.readers import FolderReader, Reader
+from lightning_bench.data.sources.source_splits import source_splits
 from lightning_bench.data.transforms.augment import Augmentation
 from lightning_bench.data.transforms.decode import image_size, open_image, pixels, reason, square
 
@@ -61,89 +63,98 @@ class StreamedImages(ImageData):
 
         For "fit" nothing is left of the test splits.
         """
-        tests = {self.entry.made_of(name)[0]: None for name in self.entry.tests}
-        wanted = tuple(tests) if stage == "test" else None
-        needed = [s for s in wanted or self.entry.splits if self.entry.serves(s, stage)]
-        if self.sources.keys() >= set(needed):
+        entry = self.entry
+        tests = tuple({entry.made_of(name)[0]: None for name in entry.tests})
+        wanted = tests if stage == "test" else None
+        if self.sources.keys() >= {s for s in wanted or entry.splits if entry.serves(s, stage)}:
             return
-        found = readers.of(self.entry, wanted)
-        labels = {name: source.labels(self.entry.label) for name, source in found.items()}
+        readers = source_splits(entry, wanted)
+        self._take(readers)
+        digest = self._digest(readers)
+        if entry.relabelled:
+            self._relabel_test(entry.relabelled)
+            digest.update(self._labels["test"].tobytes())
+        self.fingerprint = digest.hexdigest()
+        self.names = next(iter(readers.values())).names(entry.label)
+        if entry.shots and "train" in self.sources:
+            self._keep_shots()
+        self.mean, self.std = torch.tensor(entry.mean), torch.tensor(entry.std)
+        for name in [name for name in self.sources if not entry.serves(name, stage)]:
+            del self.sources[name], self._labels[name]
+
+    def _take(self, readers: Mapping[str, Reader]) -> None:
+        """Make up the splits out of the source's, with labels that are checked."""
+        labels = {name: reader.labels(self.entry.label) for name, reader in readers.items()}
         for name, values in labels.items():
             check_labels(f"{self.entry.name}/{name}", values, self.entry.classes)
         if "train" in labels:
             parts = split.plan(self.entry, labels, sample=self.sample)
         else:
             parts = {name: (name, np.arange(len(values))) for name, values in labels.items()}
+        tables = {name: _table(reader) for name, reader in readers.items()}
+        for name, (source, rows) in sorted(parts.items()):
+            self.sources[name] = tables[source], rows
+            self._labels[name] = labels[source][rows].astype(np.int64)
+
+    def _digest(self, readers: Mapping[str, Reader]) -> "hashlib._Hash":
+        """Of the splits' rows and labels and the files' sizes: all bytes would take an hour."""
         digest = hashlib.sha256()
-        tables = {name: _table(source) for name, source in found.items()}
-        for name, (where, members) in sorted(parts.items()):
-            self.sources[name] = tables[where], members
-            self._labels[name] = labels[where][members].astype(np.int64)
-            digest.update(f"{name}:{members.dtype}".encode())
-            digest.update(members.tobytes() + self._labels[name].tobytes())
-        for source in found.values():  # reading all bytes would take an hour each time
-            digest.update(
-                repr([(path.name, path.stat().st_size) for path in source.files]).encode()
-            )
-        if self.entry.relabelled:
-            table, _ = self.sources["test"]
-            names = [cell["path"] or "" for cell in table[self.entry.columns[0]]]
-            self._labels["test"] = imagenet_real.labels(self.entry.relabelled, names)
-            digest.update(self._labels["test"].tobytes())
-        self.fingerprint = digest.hexdigest()
-        self.names = next(iter(found.values())).names(self.entry.label)
-        if self.entry.shots and "train" in parts:
-            table, rows_ = self.sources["train"]
-            members = split.shots(self.entry, self._labels["train"], seed=self.seed)
-            self.sources["train"] = table, rows_[members]
-            self._labels["train"] = self._labels["train"][members]
-            self.fingerprint = cache.part(self.fingerprint, members)
-        self.mean, self.std = torch.tensor(self.entry.mean), torch.tensor(self.entry.std)
-        for name in [name for name in self.sources if not self.entry.serves(name, stage)]:
-            del self.sources[name], self._labels[name]
+        for name, (_, rows) in self.sources.items():
+            digest.update(f"{name}:{rows.dtype}".encode())
+            digest.update(rows.tobytes() + self._labels[name].tobytes())
+        for reader in readers.values():
+            sizes = [(path.name, path.stat().st_size) for path in reader.files]
+            digest.update(repr(sizes).encode())
+        return digest
+
+    def _relabel_test(self, place: str) -> None:
+        table, _ = self.sources["test"]
+        names = [cell["path"] or "" for cell in table[self.entry.columns[0]]]
+        self._labels["test"] = imagenet_real.labels(place, names)
+
+    def _keep_shots(self) -> None:
+        table, rows = self.sources["train"]
+        members = split.shots(self.entry, self._labels["train"], seed=self.seed)
+        self.sources["train"] = table, rows[members]
+        self._labels["train"] = self._labels["train"][members]
+        self.fingerprint = cache.part(self.fingerprint, members)
 
     def pixels(self, split: str, row: int) -> np.ndarray:
         """One image as evaluation sees it."""
-        return self._reader(split)[row, ()].numpy()
+        return self._decoder(split)[row, ()].numpy()
 
     def _labels_of(self) -> Mapping[str, np.ndarray]:
         return self._labels
 
-    def _reader(self, name: str, augmentation: Augmentation | None = None) -> "Reader":
+    def _decoder(self, name: str, augmentation: Augmentation | None = None) -> "ImageDecoder":
         table, members = self.sources[name]
         where = f"{self.entry.name}/{name}"
-        return Reader(where, table, self.entry.columns[0], members, self.entry, augmentation)
+        return ImageDecoder(where, table, self.entry.columns[0], members, self.entry, augmentation)
 
     def _loader(
         self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
     ) -> "StreamedLoader":
-        of, shift = self.entry.made_of(name)
-        order = Order(
-            len(self._labels[of]),
-            seed=self.seed,
-            shuffle=shuffle,
-            rank=self.rank,
-            world_size=self.world_size,
-        )
+        source, shift = self.entry.made_of(name)
+        labels = self._labels[source]
         return StreamedLoader(
-            self._reader(of, augmentation),
-            torch.from_numpy(self._labels[of]),
+            self._decoder(source, augmentation),
+            torch.from_numpy(labels),
             workers=self.workers,
             mean=self.mean,
             std=self.std,
             classes=self.entry.classes,
             augmentation=augmentation or Augmentation(),
             batch_size=self.batch_size,
-            order=order,
+            order=self._order(len(labels), shuffle=shuffle),
             shift=shift,
         )
 
 
 #: The place of an image in the split, and the numbers that its generator starts from.
-Request = tuple[int, tuple[int, ...]]
+DecodeRequest = tuple[int, tuple[int, ...]]
 
 
-class Reader:
+class ImageDecoder:
     """Decodes one example to uint8; what is random comes with the request."""
 
     def __init__(
@@ -159,7 +170,7 @@ class Reader:
         self.channels, self.size = entry.channels, entry.image_size
         self.least = augmentation.resized_crop if augmentation else 0.0
 
-    def __getitem__(self, request: Request) -> Tensor:
+    def __getitem__(self, request: DecodeRequest) -> Tensor:
         """The example's C×H×W, by its place in the split and the numbers of its generator."""
         place, numbers = request
         row = int(self.members[place])
@@ -214,11 +225,13 @@ class StreamedLoader(ImageLoader):
     devices blend other pairs than one device would.
     """
 
-    def __init__(self, reader: Reader, target: Tensor, *, workers: int, **options: Any) -> None:
+    def __init__(
+        self, decoder: ImageDecoder, target: Tensor, *, workers: int, **options: Any
+    ) -> None:
         # One image in place of all of them, for its size.
-        empty = torch.empty(1, reader.channels, reader.size, reader.size, dtype=torch.uint8)
+        empty = torch.empty(1, decoder.channels, decoder.size, decoder.size, dtype=torch.uint8)
         super().__init__(empty, target, **options)
-        self.reader, self.workers = reader, workers
+        self.decoder, self.workers = decoder, workers
         self._ready = empty
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
@@ -229,7 +242,7 @@ class StreamedLoader(ImageLoader):
         for number, self._ready in zip(numbers, decoded, strict=True):
             yield self.batch(number, shares[number])
 
-    def _request(self, number: int, rows: list[int]) -> list[Request]:
+    def _request(self, number: int, rows: list[int]) -> list[DecodeRequest]:
         """This rank's share of a global batch, each with the numbers of its generator."""
         order = self.sampler
         return [
@@ -238,17 +251,17 @@ class StreamedLoader(ImageLoader):
             if place % order.world_size == order.rank
         ]
 
-    def _decoded(self, requests: Iterable[list[Request]]) -> Iterator[Tensor]:
+    def _decoded(self, requests: Iterable[list[DecodeRequest]]) -> Iterator[Tensor]:
         """Decode batches, some of them ahead; without workers each as it is asked for."""
         if not self.workers:
             for request in requests:
-                yield torch.stack([self.reader[one] for one in request])
+                yield torch.stack([self.decoder[one] for one in request])
             return
         pool = ThreadPoolExecutor(self.workers)
         ahead: deque[list[Future[Tensor]]] = deque()
         try:
             for request in requests:
-                ahead.append([pool.submit(self.reader.__getitem__, one) for one in request])
+                ahead.append([pool.submit(self.decoder.__getitem__, one) for one in request])
                 if len(ahead) > _AHEAD:
                     yield torch.stack([image.result() for image in ahead.popleft()])
             while ahead:
@@ -270,7 +283,7 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> Stream
     return StreamedImages(entry, augmentation=augmentation, **options)
 
 
-class Files:
+class ImageFiles:
     """Image files as rows of a table."""
 
     def __init__(self, paths: list[Path]) -> None:
@@ -281,13 +294,13 @@ class Files:
         return {"image": {"bytes": path.read_bytes(), "path": str(path)}}
 
 
-def _table(source: readers.Rows) -> Any:
+def _table(reader: Reader) -> Any:
     """The split as `datasets` maps it, its images left as bytes."""
-    if isinstance(source, readers.Folders):
-        return Files(source.files)
-    files = [str(path) for path in source.files]
-    found = datasets.load_dataset("parquet", data_files={"rows": files}, split="rows")
-    for name, feature in found.features.items():
+    if isinstance(reader, FolderReader):
+        return ImageFiles(reader.files)
+    files = [str(path) for path in reader.files]
+    table = datasets.load_dataset("parquet", data_files={"rows": files}, split="rows")
+    for name, feature in table.features.items():
         if isinstance(feature, datasets.Image):
-            found = found.cast_column(name, datasets.Image(decode=False))
-    return found
+            table = table.cast_column(name, datasets.Image(decode=False))
+    return table

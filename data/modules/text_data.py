@@ -4,49 +4,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pytorch_lightning as pl
 import tokenizers
 
 from lightning_bench.data import cache, previews, split, token_arrays, tokenisers
-from lightning_bench.data.catalogue import find
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.loader import Order
+from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.data.modules.image_data import check_labels
 from lightning_bench.data.previews import Example
-from lightning_bench.data.sources import entailment, polarity, readers
+from lightning_bench.data.sources import entailment, polarity
+from lightning_bench.data.sources.readers import Reader
+from lightning_bench.data.sources.source_splits import source_splits, without_missing_tests
 from lightning_bench.data.token_arrays import TextLoader, Texts
 
 _GENERATED = {"polarity": polarity, "entailment": entailment}
 _FORMAT = 3
 
 
-class TextData(pl.LightningDataModule):
-    """Texts tokenised once, as memory-mapped tokens, in batches of about one length.
+class TextData(DataModule):
+    """Texts tokenised once, as memory-mapped tokens, in batches of about one length."""
 
-    `batch_size` is that of all ranks together. The order of training depends on `seed` and the
-    epoch alone. After `setup`, `fingerprint` names what was really loaded.
-    """
-
-    def __init__(
-        self,
-        entry: str | DataSet,
-        *,
-        batch_size: int,
-        seed: int,
-        rank: int = 0,
-        world_size: int = 1,
-        sample: bool = False,
-    ) -> None:
-        super().__init__()
-        self.entry = find(entry) if isinstance(entry, str) else entry
-        if sample:
-            self.entry = readers.present(self.entry)
-        self.batch_size, self.seed, self.sample = batch_size, seed, sample
-        self.rank, self.world_size = rank, world_size
+    def __init__(self, entry: str | DataSet, **options: Any) -> None:
+        super().__init__(entry, **options)
+        if self.sample:
+            self.entry = without_missing_tests(self.entry)
         self.splits: dict[str, Texts] = {}
         self.shown: list[Example] = []
-        self.fingerprint = ""
 
     def setup(self, stage: str | None = None) -> None:
         """Load and check all splits, once; for "fit" no test split is opened."""
@@ -68,38 +51,17 @@ class TextData(pl.LightningDataModule):
     @property
     def sizes(self) -> dict[str, int]:
         """The number of examples of each split."""
-        return {name: len(found.labels) for name, found in self.splits.items()}
-
-    def facts(self) -> dict[str, int]:
-        """The model arguments that the data decides."""
-        return self.entry.facts()
+        return {name: len(texts.labels) for name, texts in self.splits.items()}
 
     def examples(self) -> list[Example]:
         """A few training texts, as they stood before they were tokenised."""
         return self.shown
-
-    def train_dataloader(self) -> TextLoader:
-        """Shuffled by (seed, epoch), the incomplete batch dropped."""
-        return self._loader("train", shuffle=True)
-
-    def val_dataloader(self) -> TextLoader:
-        """Every example once, by length."""
-        return self._loader("val")
-
-    def test_dataloader(self) -> list[TextLoader]:
-        """The test splits, every example once, by length."""
-        return [self._loader(name) for name in self.entry.tests]
 
     def _loader(self, name: str, *, shuffle: bool = False) -> TextLoader:
         return TextLoader(
             self.splits[name],
             batch_size=self.batch_size,
             order=self._order(len(self.splits[name].labels), shuffle=shuffle),
-        )
-
-    def _order(self, size: int, *, shuffle: bool) -> Order:
-        return Order(
-            size, seed=self.seed, shuffle=shuffle, rank=self.rank, world_size=self.world_size
         )
 
 
@@ -111,13 +73,13 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> TextDa
 
 def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     """Tokenise the texts of a data set, or open what was tokenised before."""
-    found = {} if entry.name in _GENERATED else readers.of(entry)
+    readers = {} if entry.name in _GENERATED else source_splits(entry)
     made_from = {
         "format": _FORMAT,
         "tokenizers": tokenizers.__version__,
         "entry": {key: str(value) for key, value in entry.what_counts().items()},
         "sample": sample,
-        "files": {name: cache.stamp_of(source.files) for name, source in found.items()},
+        "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
     }
     if entry.name in _GENERATED:
         made_from["generator"] = _GENERATED[entry.name].VERSION
@@ -126,7 +88,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         if entry.name in _GENERATED:
             _generate(draft, entry)
         else:
-            _tokenise(draft, entry, found, sample=sample)
+            _tokenise(draft, entry, readers, sample=sample)
 
     return cache.bundle(f"{entry.name}-{entry.length}", made_from, fill)
 
@@ -145,13 +107,13 @@ def _generate(draft: cache.Draft, entry: DataSet) -> None:
 
 
 def _tokenise(
-    draft: cache.Draft, entry: DataSet, found: Mapping[str, readers.Rows], *, sample: bool
+    draft: cache.Draft, entry: DataSet, readers: Mapping[str, Reader], *, sample: bool
 ) -> None:
-    labels = {name: _labels(entry, source) for name, source in found.items()}
+    labels = {name: _labels(entry, reader) for name, reader in readers.items()}
     parts = split.plan(entry, labels, sample=sample)
     columns = {
-        name: [[text for piece in source.column(c) for text in piece] for c in entry.columns]
-        for name, source in found.items()
+        name: [[text for piece in reader.column(c) for text in piece] for c in entry.columns]
+        for name, reader in readers.items()
     }
     if entry.tokenizer.startswith("train:"):
         _, members = parts["train"]
@@ -160,10 +122,10 @@ def _tokenise(
     else:
         tokenizer = tokenisers.load(entry.tokenizer)
     encoded = {name: token_arrays.encode(tokenizer, c, entry.length) for name, c in columns.items()}
-    for name, (where, members) in parts.items():
-        tokens, second = encoded[where]
-        chosen = [tokens[row] for row in members]
-        token_arrays.save(draft, name, chosen, second[members], labels[where][members])
+    for name, (source, rows) in parts.items():
+        tokens, second = encoded[source]
+        chosen = [tokens[row] for row in rows]
+        token_arrays.save(draft, name, chosen, second[rows], labels[source][rows])
     _, members = parts["train"]
     trained = [[column[row] for row in members] for column in columns["train"]]
     draft.facts["examples"] = _examples(entry, trained, labels["train"][members])
@@ -182,12 +144,12 @@ def _examples(
     ]
 
 
-def _labels(entry: DataSet, source: readers.Rows) -> np.ndarray:
-    labels = source.labels(entry.label)
+def _labels(entry: DataSet, reader: Reader) -> np.ndarray:
+    labels = reader.labels(entry.label)
     if entry.task == "regress":
         wrong = np.flatnonzero(~np.isfinite(labels))
         if len(wrong):
-            raise DataError(f"{source.where}, row {wrong[0]}: label {labels[wrong[0]]}")
+            raise DataError(f"{reader.where}, row {wrong[0]}: label {labels[wrong[0]]}")
         return labels.astype(np.float32)
-    check_labels(source.where, labels, entry.classes)
+    check_labels(reader.where, labels, entry.classes)
     return labels.astype(np.int64)

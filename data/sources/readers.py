@@ -1,11 +1,11 @@
-"""Rows: the examples of one split of a source as they lie in its files, read piece by piece."""
+"""Readers of the files of one split, piece by piece: parquet, tar, lines of text, folders."""
 
 import gzip
 import json
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lightning_bench.common.messages import nearest
-from lightning_bench.data.catalogue.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.sources import repository
 
 _PIECE = 2048
 _IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -32,7 +30,7 @@ class Encoded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class Reader:
     """Examples in files of one kind; `where` names them in messages."""
 
     where: str
@@ -56,7 +54,7 @@ class Rows:
         return sum(len(piece) for piece in self.column(column))
 
 
-class Parquet(Rows):
+class ParquetReader(Reader):
     """Hub repositories: an image is a struct of bytes and path."""
 
     def labels(self, column: str) -> np.ndarray:
@@ -110,7 +108,7 @@ class Parquet(Rows):
                 raise DataError(_damaged(self.where, path, error)) from None
 
 
-class Shards(Rows):
+class TarReader(Reader):
     """WebDataset's tar files: `KEY.jpg` (or another image) beside `KEY.cls`."""
 
     def labels(self, column: str) -> np.ndarray:
@@ -154,7 +152,7 @@ class Shards(Rows):
                 raise DataError(_damaged(self.where, path, error)) from None
 
 
-class Lines(Rows):
+class LinesReader(Reader):
     """Texts without labels: JSON objects a line, or plain text, a paragraph an example."""
 
     def column(self, name: str) -> Iterator[list[Any]]:
@@ -184,7 +182,7 @@ class Lines(Rows):
 
 
 @dataclass(frozen=True)
-class Folders(Rows):
+class FolderReader(Reader):
     """Image files in a folder for each class, in alphabetical order."""
 
     classes: tuple[str, ...]
@@ -209,48 +207,12 @@ class Folders(Rows):
             yield [Encoded(path.read_bytes(), str(path)) for path in part]
 
 
-def of(entry: DataSet, splits: tuple[str, ...] | None = None) -> dict[str, Rows]:
-    """Find the source's splits, all of them or those that are asked for."""
-    if entry.name.startswith("folder:"):
-        from lightning_bench.data.sources import folder
-
-        return folder.rows(entry.source)
-    if entry.repository is None:
-        from lightning_bench.data.sources import user_text
-
-        return user_text.rows(entry.source)
-    wanted = {split: entry.files[split] for split in splits or entry.files if split in entry.files}
-    files = repository.files(entry.repository, list(wanted.values()), revision=entry.revision)
-    found = {}
-    for split, pattern in wanted.items():
-        matching = [path for path in files if path.match(pattern)]
-        found[split] = kind_of(matching)(f"{entry.name}/{split}", matching)
-    return found
-
-
-def present(entry: DataSet) -> DataSet:
-    """The entry without those further test splits that this machine lacks (a sample may)."""
-    if entry.repository is None:
-        return entry
-    lacking = {
-        split
-        for split in entry.tests[1:]
-        if split in entry.files  # a shifted one has none of its own
-        and not repository.locate(entry.repository, [entry.files[split]], revision=entry.revision)
-    }
-    return replace(
-        entry,
-        splits={split: size for split, size in entry.splits.items() if split not in lacking},
-        files={split: files for split, files in entry.files.items() if split not in lacking},
-    )
-
-
-def kind_of(files: list[Path]) -> type[Rows]:
+def reader_of(files: list[Path]) -> type[Reader]:
     """Tell by the first file's name how a split is to be read."""
     suffixes = files[0].suffixes if files else []
     if ".parquet" in suffixes:
-        return Parquet
-    return Shards if ".tar" in suffixes else Lines
+        return ParquetReader
+    return TarReader if ".tar" in suffixes else LinesReader
 
 
 def is_image(path: Path) -> bool:

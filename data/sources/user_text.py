@@ -6,13 +6,13 @@ from typing import Any
 
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources.folder import place
-from lightning_bench.data.sources.readers import Rows, kind_of
+from lightning_bench.data.sources.readers import Reader, reader_of
 
 _SUFFIXES = {".txt", ".json", ".jsonl", ".gz", ".parquet"}
 
 
 @dataclass(frozen=True)
-class Given(Rows):
+class TextsInMemory(Reader):
     """Texts in memory."""
 
     texts: tuple[str, ...]
@@ -22,7 +22,7 @@ class Given(Rows):
         yield list(self.texts)
 
 
-def rows(source: str) -> dict[str, Rows]:
+def splits(source: str) -> dict[str, Reader]:
     """Find the texts at a path, all of them in train; or Python's, in three splits."""
     if source.startswith("embedded"):
         return _python()
@@ -32,13 +32,15 @@ def rows(source: str) -> dict[str, Rows]:
     if not files:
         raise DataError(f"there is no text at {root}")
     where = f"text:{source}/train"
-    return {"train": kind_of(files)(where, files)}
+    return {"train": reader_of(files)(where, files)}
 
 
-def _python() -> dict[str, Rows]:
+def _python() -> dict[str, Reader]:
     from pydoc_data.topics import topics
 
     texts = [topics[name] for name in sorted(topics)]
     parts = {"train": [], "val": texts[8::10], "test": texts[9::10]}
     parts["train"] = [text for i, text in enumerate(texts) if i % 10 < 8]
-    return {name: Given(f"python-docs/{name}", [], tuple(part)) for name, part in parts.items()}
+    return {
+        name: TextsInMemory(f"python-docs/{name}", [], tuple(part)) for name, part in parts.items()
+    }

@@ -119,9 +119,9 @@ BROKEN = {
 def load(name: str) -> Any:
     entry = find(name)
     if entry.kind == "text":
-        entry = entry.changed(tokenizer="train:300")
+        entry = find(name, tokenizer="train:300")
     elif not entry.streamed:
-        entry = entry.changed(image_size=16)
+        entry = find(name, image_size=16)
     return tiny.load(entry)
 
 

@@ -7,7 +7,8 @@ from tokenizers.implementations import BertWordPieceTokenizer
 
 from lightning_bench.data import tokenisers
 from lightning_bench.data.catalogue import find
-from lightning_bench.data.sources import entailment, polarity, readers
+from lightning_bench.data.sources import entailment, polarity
+from lightning_bench.data.sources.source_splits import source_splits
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
@@ -64,7 +65,7 @@ def test_a_vocabulary_of_30_000_is_trained_on_real_texts(mirror: Path) -> None:
         text
         for name in ("ag-news", "sst2", "mnli", "qnli", "mrpc", "cola")
         for column in find(name).columns
-        for piece in readers.of(find(name), ("train",))["train"].column(column)
+        for piece in source_splits(find(name), ("train",))["train"].column(column)
         for text in piece
     ]
     tokenizer = tokenisers.train(lambda: texts, 30_000)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from lightning_bench.data.catalogue.dataset import DataSet
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.transforms.augment import Augmentation
 
 #: Columns beside the one image and the one label, as the data sets' pages on the hub show them.

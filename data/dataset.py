@@ -1,10 +1,8 @@
 """DataSet: what is known of a data set before it is loaded, as plain data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from lightning_bench.data.errors import DataError
 
 Task = Literal["classify", "regress", "masked-lm", "pretrain"]
 
@@ -125,35 +123,6 @@ class DataSet:
                 "classes": self.classes,
             }
         return {"vocab_size": self.vocab_size, "length": self.length, "classes": self.classes}
-
-    def changed(
-        self,
-        *,
-        image_size: int | None = None,
-        length: int | None = None,
-        tokenizer: str | None = None,
-        shots: int | None = None,
-        shifts: int = 0,
-    ) -> "DataSet":
-        """Return it with other settings; those of the other kind are a DataError."""
-        settings = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
-        settings |= {"shots": shots, "shifts": shifts or None}
-        given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
-        for key in given.keys() - {"shots"}:
-            if (key in {"image_size", "shifts"}) != (self.kind == "image"):
-                raise DataError(f"{self.name} is a data set of {self.kind}s and has no {key}")
-        if (shots or shifts) and self.task != "classify":
-            raise DataError(f"{self.name} has no classes: no shots of each, no shifts")
-        if shifts >= (image_size or self.image_size) > 0:
-            raise DataError(
-                f"{self.name} is {image_size or self.image_size} pixels wide: "
-                f"nothing is left of it after shifts of {shifts}"
-            )
-        if tokenizer is not None:
-            from lightning_bench.data.tokenisers import vocab_size
-
-            given["vocab_size"] = vocab_size(tokenizer)
-        return replace(self, **given)
 
     def what_counts(self) -> dict[str, Any]:
         """The facts that can change a result, for telling stale runs."""

@@ -1,0 +1,95 @@
+"""The contract of data modules: the base class, and `make`, which a module of this package has.
+
+    def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> DataModule
+
+`DataSet.module` names the module, `recipe` holds every field of a study's recipe, and `options` are
+the keyword arguments of `DataModule`. A module whose `load(entry, *, sample)` returns a
+`cache.Bundle` keeps what it loads on disk, and `bench prepare` verifies that.
+"""
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytorch_lightning as pl
+
+from lightning_bench.data.catalogue import find
+from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.loader import Loader, Order
+from lightning_bench.data.previews import Example
+
+
+class DataModule(pl.LightningDataModule, ABC):
+    """A data set as batches for training, validation and tests.
+
+    `batch_size` is that of all ranks together. The order of training, and every random number of
+    augmentation and masking, depends on `seed`, the epoch and the place in the global batch or the
+    split alone. A `sample` is content with a part of the data set.
+    """
+
+    def __init__(
+        self,
+        entry: str | DataSet,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        sample: bool = False,
+    ) -> None:
+        super().__init__()
+        self.entry = find(entry) if isinstance(entry, str) else entry
+        self.batch_size, self.seed, self.sample = batch_size, seed, sample
+        self.rank, self.world_size = rank, world_size
+        #: A SHA-256 of what `setup` really loaded.
+        self.fingerprint = ""
+
+    @abstractmethod
+    def setup(self, stage: str | None = None) -> None:
+        """Load and check the splits that a stage sees (`DataSet.serves`), once."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> dict[str, int]:
+        """The number of examples of each split."""
+
+    @abstractmethod
+    def examples(self) -> list[Example]:
+        """A few training examples, for people to look at."""
+
+    @abstractmethod
+    def _loader(self, name: str, *, shuffle: bool = False) -> Loader:
+        """This rank's batches of a split."""
+
+    def facts(self) -> dict[str, int]:
+        """The model arguments that the data decides."""
+        return self.entry.facts()
+
+    def train_dataloader(self) -> Loader:
+        """Shuffled by (seed, epoch), the incomplete batch dropped."""
+        return self._loader("train", shuffle=True)
+
+    def val_dataloader(self) -> Loader:
+        """Every example once."""
+        return self._loader("val")
+
+    def test_dataloader(self) -> Sequence[Loader]:
+        """Every example of each test split once."""
+        return [self._loader(name) for name in self.entry.tests]
+
+    def _order(self, size: int, *, shuffle: bool) -> Order:
+        return Order(
+            size, seed=self.seed, shuffle=shuffle, rank=self.rank, world_size=self.world_size
+        )
+
+
+def make(
+    entry: DataSet, *, recipe: Mapping[str, Any], batch_size: int, seed: int, **options: Any
+) -> DataModule:
+    """Make the data module of a data set."""
+    module = importlib.import_module(entry.module)
+    data: DataModule = module.make(
+        entry, recipe=recipe, batch_size=batch_size, seed=seed, **options
+    )
+    return data
