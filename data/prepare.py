@@ -5,10 +5,9 @@ were kept with.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Literal
 
-from lightning_bench.data import cache
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.dataset import MASKED, DataSet
 from lightning_bench.data.errors import DataError
@@ -83,25 +82,20 @@ def _announcement(entry: DataSet) -> str:
 
 
 def _prepare(entry: DataSet, progress: Progress, *, sample: bool) -> Prepared:
-    import importlib
-
-    module: Any = importlib.import_module(entry.module)
+    from lightning_bench.data.modules import contract
     from lightning_bench.data.transforms.augment import Augmentation
 
-    recipe = {name: f.default for name, f in Augmentation.__dataclass_fields__.items()}
-    data = module.make(
-        entry, recipe={**recipe, "whole_words": False}, batch_size=1, seed=0, sample=sample
-    )
+    recipe = {**asdict(Augmentation()), "whole_words": False}
+    data = contract.make(entry, recipe=recipe, batch_size=1, seed=0, sample=sample)
     data.setup()
-    bundle = _bundle(module, data.entry, sample=sample)
     kept_bytes = 0
-    if bundle is not None:
+    if data.bundle is not None:
         progress(f"{entry.name}: verifying the fingerprint")
-        if not bundle.verify():
+        if not data.bundle.verify():
             raise DataError(
-                f"{entry.name}: {bundle.folder} is damaged; delete it and prepare again"
+                f"{entry.name}: {data.bundle.folder} is damaged; delete it and prepare again"
             )
-        kept_bytes = sum(path.stat().st_size for path in bundle.folder.iterdir())
+        kept_bytes = sum(path.stat().st_size for path in data.bundle.folder.iterdir())
     promised = sum(entry.splits.values())
     there = sum(data.sizes.values())
     # A corpus counts rows, what is trained on are pieces of them.
@@ -122,11 +116,3 @@ def _pin(entry: DataSet) -> str:
     if commit and entry.revision is None:
         repository.pin(entry.repository, commit)
     return commit
-
-
-def _bundle(module: Any, entry: DataSet, *, sample: bool) -> cache.Bundle | None:
-    """What is kept on disk of it; nothing of embedded and of streamed images."""
-    if entry.name == "digits" or not hasattr(module, "load"):
-        return None
-    bundle: cache.Bundle = module.load(entry, sample=sample)
-    return bundle

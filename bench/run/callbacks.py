@@ -10,9 +10,9 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from lightning_bench.bench.run.loading import DataModule
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Epoch
+from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.tasks.fsdp_tensors import gathered
 from lightning_bench.models.tasks.task import Task

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -16,8 +16,9 @@ from lightning_bench.bench.execute.job import STOPPED
 from lightning_bench.bench.run.checkpoint import Checkpoints, State
 from lightning_bench.bench.run.checkpoint_state import capture, restore
 from lightning_bench.bench.store.store import Request
+from lightning_bench.data.batch import Batch
+from lightning_bench.data.loader import Loader
 from lightning_bench.models.tasks.task import Task
-from lightning_bench.models.tasks.training_steps import Batch
 
 #: A call of the training loop takes as many steps as fit into this; then the ranks agree anew.
 _BITE_S = 0.1
@@ -37,17 +38,6 @@ class Stopped(Exception):
 
 class Pruned(Exception):
     """The run was asked to end here, with what it has reached."""
-
-
-class Loader(Protocol):
-    """A data module's training loader."""
-
-    sampler: Any
-
-    def __len__(self) -> int: ...
-
-    def batches(self, start: int) -> Iterator[Batch]:
-        """The epoch's batches from one on."""
 
 
 class Interrupt:

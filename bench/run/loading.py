@@ -2,12 +2,10 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Protocol
 
 import torch
 
 from lightning_bench.bench.run import initial_weights as starts
-from lightning_bench.bench.run.control import Loader
 from lightning_bench.bench.run.distributed import ALONE, Rank
 from lightning_bench.bench.run.initial_weights import Origin
 from lightning_bench.bench.spec import Recipe, RunSpec
@@ -16,7 +14,8 @@ from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.inputs import dataset_of, task_module
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.previews import Example
+from lightning_bench.data.modules import contract
+from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.data.sources import repository
 from lightning_bench.models.registry import registry
 from lightning_bench.models.tasks import TASKS
@@ -29,43 +28,13 @@ class DataProblem(Exception):
     """The data could not be loaded or is not what the catalogue promises."""
 
 
-class DataModule(Protocol):
-    """What every data module offers beyond Lightning's own."""
-
-    entry: DataSet
-    fingerprint: str
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The number of examples of each split."""
-
-    def setup(self, stage: str | None = None) -> None:
-        """Load the data."""
-
-    def examples(self) -> list[Example]:
-        """A few training examples, for people to look at."""
-
-    def facts(self) -> dict[str, int]:
-        """The model arguments that the data decides."""
-
-    def train_dataloader(self) -> Loader:
-        """This rank's training batches."""
-
-    def val_dataloader(self) -> Any:
-        """This rank's validation batches."""
-
-    def test_dataloader(self) -> Any:
-        """This rank's batches of each test split."""
-
-
 def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
     """Load the data of a run with the module that its kind of data set has."""
     try:
         entry = dataset_of(spec.data)
         if useless := compatibility.without_effect(entry, spec.recipe):
             raise DataError(f"{entry.name}: nothing here is done with {', '.join(useless)}")
-        module = importlib.import_module(entry.module)
-        data: DataModule = module.make(
+        data = contract.make(
             entry,
             recipe=spec.recipe.model_dump(),
             batch_size=spec.recipe.batch_size,

@@ -17,11 +17,12 @@ from lightning_bench.bench.run.control import Conductor, Control, Pruned
 from lightning_bench.bench.run.distributed import ALONE, Rank
 from lightning_bench.bench.run.fsdp import InStep
 from lightning_bench.bench.run.initial_weights import Origin
-from lightning_bench.bench.run.loading import DataModule, load, load_model, make_task, revision
+from lightning_bench.bench.run.loading import load, load_model, make_task, revision
 from lightning_bench.bench.run.trainer import make_trainer, quieten, seed_everything
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import DataFacts, Epoch, Start
 from lightning_bench.bench.study.compatibility import unfit_devices
+from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
 

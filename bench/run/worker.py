@@ -31,7 +31,6 @@ from lightning_bench.bench.run.distributed import (
     is_lost_connection,
     write_failure,
 )
-from lightning_bench.bench.run.loading import DataModule
 from lightning_bench.bench.run.result import ResultWriter, classify_failure, log_name
 from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.bench.store import provenance
@@ -41,6 +40,7 @@ from lightning_bench.bench.store.store import AttemptTaken, Store
 from lightning_bench.common import memory
 from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.registry import registry
 
 

@@ -3,8 +3,7 @@
     def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> DataModule
 
 `DataSet.module` names the module, `recipe` holds every field of a study's recipe, and `options` are
-the keyword arguments of `DataModule`. A module whose `load(entry, *, sample)` returns a
-`cache.Bundle` keeps what it loads on disk, and `bench prepare` verifies that.
+the keyword arguments of `DataModule`.
 """
 
 import importlib
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
+from lightning_bench.data.cache import Bundle
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.loader import Loader, Order
@@ -44,6 +44,8 @@ class DataModule(pl.LightningDataModule, ABC):
         self.rank, self.world_size = rank, world_size
         #: A SHA-256 of what `setup` really loaded.
         self.fingerprint = ""
+        #: Where that is kept on disk; None for what is embedded or streamed.
+        self.bundle: Bundle | None = None
 
     @abstractmethod
     def setup(self, stage: str | None = None) -> None:

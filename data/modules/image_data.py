@@ -62,7 +62,7 @@ class ImageData(DataModule):
             self.fingerprint = fingerprint(splits)
             self.mean, self.std = moments(splits["train"].pixels)
         else:
-            kept = load(entry, sample=self.sample)
+            self.bundle = kept = load(entry, sample=self.sample)
             splits = {
                 name: Images(kept.array(f"{name}-pixels"), kept.array(f"{name}-labels"))
                 for name in kept.facts["splits"]

@@ -38,6 +38,7 @@ class TextData(DataModule):
 
     def _open(self, kept: cache.Bundle, stage: str | None) -> None:
         """Map the splits of a bundle, and of the training split the shots that are asked for."""
+        self.bundle = kept
         names = [name for name in kept.facts["splits"] if self.entry.serves(name, stage)]
         self.splits = {name: token_arrays.load(kept, name) for name in names}
         self.shown = [Example(label, tuple(t)) for label, t, _ in kept.facts["examples"]]

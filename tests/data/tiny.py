@@ -1,11 +1,10 @@
 """Tiny repositories in the layout and with the columns that the hub documents for each data set."""
 
 import gzip
-import importlib
 import io
 import json
 import tarfile
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,9 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.modules import contract
+from lightning_bench.data.modules.contract import DataModule
+from lightning_bench.data.modules.streamed_images import StreamedImages
 from lightning_bench.data.transforms.augment import Augmentation
 
 #: Columns beside the one image and the one label, as the data sets' pages on the hub show them.
@@ -26,15 +28,14 @@ BESIDE: dict[str, dict[str, Any]] = {
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 TRAIN, OTHERS = 60, 24
 #: Nothing is done to the images and texts.
-RECIPE = {f.name: f.default for f in fields(Augmentation)} | {"whole_words": False}
+RECIPE = {**asdict(Augmentation()), "whole_words": False}
 
 
-def load(entry: DataSet) -> Any:
+def load(entry: DataSet) -> DataModule:
     """Its data module, set up in this process from what was written."""
-    data = importlib.import_module(entry.module).make(
-        entry, recipe=RECIPE, batch_size=4, seed=0, sample=True
-    )
-    data.workers = 0
+    data = contract.make(entry, recipe=RECIPE, batch_size=4, seed=0, sample=True)
+    if isinstance(data, StreamedImages):
+        data.workers = 0
     data.setup()
     return data
 
