@@ -1,4 +1,4 @@
-"""Find a run in the store by what a user calls it: its key's beginning, or words that tell it."""
+"""Find a run in the store by the beginning of its key, or by words of its name."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def find(store: "Store", text: str, plan: "Plan | None" = None) -> str:
     """
     names = _names(store, plan)
     if not names:
-        raise UserError(f"{store.root} has no run yet")
+        raise UserError(f"{store.root} has no run yet; bench run starts a study")
     keys = [key for key in names if len(text) >= 4 and key.startswith(text.lower())]
     if not keys:
         wanted = _words(text)
@@ -33,7 +33,7 @@ def find(store: "Store", text: str, plan: "Plan | None" = None) -> str:
         raise UserError(f"no run is called {text!r}{nearest(text, set(names.values()))}")
     some = ", ".join(f"{key[:8]} ({names[key]})" for key in sorted(keys)[:_SHOWN])
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    raise UserError(f"{text!r} are {len(keys)} runs: {some}{more}; give more words or a key")
+    raise UserError(f"{text!r} matches {len(keys)} runs: {some}{more}; give more words, or a key")
 
 
 def _names(store: "Store", plan: "Plan | None") -> dict[str, str]:

@@ -119,20 +119,22 @@ class RunDisplay(Listener):
         """It is tried again."""
         self._active.pop(planned.key, None)
         if record.failure:
-            self._line("[yellow]again[/] ", planned, _cause(record.failure))
+            self._line("[yellow]retried[/]", planned, _cause(record.failure))
 
     def stopped(self, planned: PlannedRun) -> None:
         """It ended as it was asked to."""
         self._active.pop(planned.key, None)
-        self._line("[yellow]stopped[/]", planned, "it goes on from here next time")
+        self._line("[yellow]stopped[/]", planned, "the same command resumes it")
 
     def stopping(self, running: int, *, left: bool) -> None:
         """The end was asked for."""
         runs = f"{running} run{'' if running == 1 else 's'}"
         if left:
-            how = f"{runs} {'goes' if running == 1 else 'go'} on without; bench cancel ends them"
+            goes = "goes" if running == 1 else "go"
+            how = f"{runs} {goes} on in the cluster; bench cancel ends them"
         else:
-            how = f"{runs} leaving a checkpoint; Ctrl-C again stops now"
+            leave = "leaves" if running == 1 else "leave"
+            how = f"{runs} {leave} a checkpoint; Ctrl-C again stops at once, without one"
         self.console.print(f"stopping: {how}")
 
     def elsewhere(self, planned: PlannedRun) -> None:

@@ -82,7 +82,7 @@ def for_study(console: Console, store: "Store", plan: "Plan") -> None:
         return
     asked = contenders.asked(runs, wanted, "cuda" if gpus() else "cpu")
     models = len({contender.label for contender, _ in asked})
-    console.print(f"{plan.study.name}: {models} models to measure, {joined(wanted.mode)}")
+    console.print(f"{plan.study.name}: measuring {models} models ({joined(wanted.mode)})")
     store.prepare()
     measure(console, store, asked, MeasureOptions(quick=wanted.quick, title=plan.study.title))
 

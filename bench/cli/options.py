@@ -98,7 +98,7 @@ def open_study(
     from lightning_bench.bench.study.load import load
 
     if store.exists() and not store.is_dir():
-        raise UserError(f"the store {store} is no folder")
+        raise UserError(f"--store {store} is not a folder")
     return load(name, scale, settings or (), cluster or ()), Store(store)
 
 
@@ -109,7 +109,7 @@ def use_data_root(folder: Path | None) -> None:
     if folder is None:
         return
     if not folder.is_dir():
-        raise UserError(f"--data-root {folder} is no folder")
+        raise UserError(f"--data-root {folder} is not a folder")
     os.environ["BENCH_DATA"] = str(folder.resolve())
 
 

@@ -40,15 +40,15 @@ def state(ledger: "Ledger") -> str:
 def _reached(ledger: "Ledger") -> str:
     if ledger.closed:
         if ledger.best is None:
-            return "over: no trial has a value, so nothing can be run"
-        why = ", its device-hours are spent" if ledger.exhausted else ""
-        return f"over{why}: the values of trial {ledger.best.number} are frozen"
+            return "finished without a result: no trial has a value, so there are no final runs"
+        why = " (its device-hours are spent)" if ledger.exhausted else ""
+        return f"finished{why}: the final runs take the values of trial {ledger.best.number}"
     found = []
     if ledger.running:
         found.append(f"{ledger.running} running")
     if ledger.interrupted:
         found.append(f"{ledger.interrupted} interrupted")
-    return ", ".join(found) or ("begun" if ledger.trials else "not begun")
+    return ", ".join(found) or ("started" if ledger.trials else "not started")
 
 
 def rows(plan: "Plan") -> list[dict[str, Any]]:

@@ -147,7 +147,7 @@ def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, s
     if attempt is None:
         return "missing", "never run"
     if attempt.state == "running":
-        return "running", f"attempt {attempt.number} holds its lock"
+        return "running", f"attempt {attempt.number} is running now"
     if attempt.state == "interrupted":
         return "missing", f"attempt {attempt.number} was interrupted"
     if attempt.state == "damaged" or attempt.record is None:

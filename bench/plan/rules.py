@@ -102,7 +102,7 @@ def _tuning(plan: Plan) -> Iterator[str]:
     for ledger in plan.searches:
         if not ledger.closed:
             tried = f"{len(ledger.trials)} of {ledger.budget.trials} trials"
-            yield f"the search of {ledger.entry} on {ledger.dataset} is not over: {tried}"
+            yield f"the search of {ledger.entry} on {ledger.dataset} is not finished: {tried}"
     for dataset, ledgers in got_less(plan.searches).items():
         for ledger in ledgers:
             tried = f"{len(ledger.trials)} trials and {ledger.device_h:.3g} device-hours"

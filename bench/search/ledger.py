@@ -139,7 +139,7 @@ class Book:
         try:
             return Trial.model_validate_json(path.read_bytes())
         except ValidationError:
-            raise UserError(f"{path} is damaged; without it that trial is run again") from None
+            raise UserError(f"{path} is damaged; delete it, and that trial is run again") from None
 
     def _take(self, number: int) -> Claim | None:
         """Hold a number's claim; None if another parent holds it."""

@@ -115,7 +115,7 @@ def space_of(search: Search, entry: "ResolvedEntry") -> Space:
     )
     for name, parameter in space.parameters.items():
         if dataset := _useless(name, parameter, entry.recipe, read):
-            raise BadSpace(name, f"nothing is done with {name} on {dataset}")
+            raise BadSpace(name, f"{name} has no effect on {dataset}")
         # An argument with a fraction, as dropout, is no size.
         sized = name.startswith(ARGS) and known[name.removeprefix(ARGS)].kind != "float"
         if sized and (origin := _origin(entry.entry)):

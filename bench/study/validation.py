@@ -56,7 +56,7 @@ def _effect(study: Study) -> Iterator[PageError]:
 
 
 def _does_nothing(setting: str, dataset: str) -> str:
-    return f"nothing is done with {setting} on {dataset}"
+    return f"{setting} has no effect on {dataset}"
 
 
 def _epochs(study: Study) -> Iterator[PageError]:
@@ -83,7 +83,10 @@ def _one_origin(
     at: Location, variant: model_catalogue.Entry, start: str, weights: str
 ) -> Iterator[PageError]:
     if start and weights:
-        yield PageError((*at, "weights"), "it starts from a stage or from weights")
+        yield PageError(
+            (*at, "weights"),
+            "start or weights, not both: what it starts from is a stage or published",
+        )
     if weights and "weights" in variant.arguments:
         message = f"{variant.name} takes them as args: {{weights: {weights}}}"
         yield PageError((*at, "weights"), message)

@@ -25,7 +25,8 @@ def cancel_command(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="STUDY|RUN", help="A study, a key's beginning, or words as in lenet/digits/0."
+            metavar="STUDY|RUN",
+            help="A study, the beginning of a key, or words as in lenet/digits/0.",
         ),
     ],
     scale: Scale = None,

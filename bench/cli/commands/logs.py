@@ -23,7 +23,10 @@ _POLL_S = 0.3
 
 def logs_command(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A key's beginning, or words as in lenet/digits/0.")
+        str,
+        typer.Argument(
+            metavar="RUN", help="The beginning of a key, or words as in lenet/digits/0."
+        ),
     ],
     study: Annotated[
         str | None, typer.Option(help="The study whose entries the words may name.")
@@ -36,7 +39,7 @@ def logs_command(
     ] = None,
     rank: Annotated[int, typer.Option(min=0, help="Which of its ranks.")] = 0,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")
+        bool, typer.Option("--follow", "-f", help="Keep printing until the run has ended.")
     ] = False,
 ) -> None:
     """Print the log of a run, with the path of its file first on standard error."""

@@ -32,7 +32,11 @@ MODES = ("infer", "train")
 def measure_command(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODEL…", help="Models.", autocompletion=_complete_name),
+        typer.Argument(
+            metavar="MODEL…",
+            help="Names of models, as bench list models shows them.",
+            autocompletion=_complete_name,
+        ),
     ] = None,
     batch_size: Annotated[
         str, typer.Option(metavar="N|max", help="Examples a step; 4 on a CPU, 64 on a GPU.")
@@ -41,7 +45,8 @@ def measure_command(
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the models.")] = False,
     device: Annotated[Device, typer.Option(help="Where to measure.")] = "auto",
     devices: Annotated[
-        int, typer.Option(min=1, help="Also on so many at once, with the scaling efficiency.")
+        int,
+        typer.Option(min=1, help="Measure on so many at once, too, with the scaling efficiency."),
     ] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of a device's process.")] = 1,
     mode: Annotated[
@@ -50,10 +55,12 @@ def measure_command(
     settings: Settings = None,
     vary: Annotated[
         str | None,
-        typer.Option(metavar="KEY=V1,V2,…", help="Sizes of an argument, for fitted exponents."),
+        typer.Option(
+            metavar="KEY=V1,V2,…", help="Measure at several values, and fit how the cost grows."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short warm-up, short blocks.")] = False,
-    rounds: Annotated[int, typer.Option(min=30, help="Blocks of each model.")] = 30,
+    rounds: Annotated[int, typer.Option(min=30, help="Timed blocks of each model.")] = 30,
     store: StoreFolder = DEFAULT_STORE,
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = "table",
 ) -> int:
@@ -67,7 +74,7 @@ def measure_command(
     from lightning_bench.bench.store.store import Store
 
     if store.exists() and not store.is_dir():
-        raise UserError(f"the store {store} is no folder")
+        raise UserError(f"--store {store} is not a folder")
     if mode == "count":
         _print(output, None, _counted(models or [], settings or [], vary))
         return 0
@@ -94,7 +101,7 @@ def measure_command(
     try:
         session = measure_display.measure(console, opened, asked, options)
     except KeyboardInterrupt:
-        console.print("stopped: nothing of it is kept")
+        console.print("stopped: no measurement is kept")
         return INTERRUPTED
     _print(output, session, _tables(session))
     _draw(console, opened.root, session)
@@ -117,7 +124,7 @@ def _settings(
     demand(device, devices, threads)
     where: Literal["cpu", "cuda"] = "cuda" if device != "cpu" and gpus() else "cpu"
     if precision == "fp16" and where == "cpu":
-        raise UserError("--precision fp16: no CPU computes in it at any speed; bf16 it does")
+        raise UserError("--precision fp16 needs a GPU; a CPU is measured in fp32 or bf16")
     wanted = [word.strip() for word in mode.split(",")]
     for word in wanted:
         if word not in MODES:

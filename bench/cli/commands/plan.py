@@ -82,8 +82,8 @@ def summary(plan: "Plan", jobs: int) -> str:
         trials = sum(ledger.budget.trials for ledger in plan.searches)
         left_s = plan.study.run_s * (trials - over) / jobs
         return (
-            f"{plan.study.name} ({plan.study.scale}): {over} of {trials} trials are over, final "
-            f"runs come after them; at most about {duration(left_s)} for the rest, {jobs} at a time"
+            f"{plan.study.name} ({plan.study.scale}): {over} of {trials} trials are finished, "
+            f"final runs follow; at most about {duration(left_s)} for the rest, {jobs} at a time"
         )
     counts = ", ".join(f"{n} {state}" for state, n in plan.counts().items() if n)
     line = f"{plan.study.name} ({plan.study.scale}): {len(plan.all)} runs: {counts}"

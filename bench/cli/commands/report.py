@@ -68,7 +68,9 @@ def report_command(
     ) as studio:  # before there is much to fork
         plan = make_plan(study, opened)
         if plan.runs and all(planned.attempt is None for planned in plan.runs):
-            raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")
+            raise UserError(
+                f"{opened.root} has no run of {study.name} yet: first bench run {study.name}"
+            )
         build_report.make(
             plan,
             opened,

@@ -34,7 +34,7 @@ def reproduce_command(
     for metric, (was, now) in found.moved.items():
         typer.echo(f"  {metric}: {was!r} → {now!r}")
     if found.circumstances:
-        typer.echo("not as it was:")
+        typer.echo("what differs from the first run:")
         for circumstance in found.circumstances:
             typer.echo(f"  {circumstance}")
     return DIFFERENT if found.verdict == "different" else 0

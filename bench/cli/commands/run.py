@@ -64,21 +64,24 @@ def run_command(
         float, typer.Option(min=0.01, help="The longest time between two checkpoints.")
     ] = 10.0,
     launcher: Annotated[
-        Engine, typer.Option(help="What carries out the runs.", envvar="BENCH_LAUNCHER")
+        Engine,
+        typer.Option(
+            help="Where runs are started: here, or as jobs of SLURM.", envvar="BENCH_LAUNCHER"
+        ),
     ] = "local",
     cluster: ClusterSettings = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed runs again, too.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Tell of trouble alone, then print the tables.")
+        bool, typer.Option("--quiet", "-q", help="Show failures alone, then the tables.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tell of each start and epoch, too.")
+        bool, typer.Option("--verbose", "-v", help="Show each start and epoch, too.")
     ] = False,
     track: Annotated[
         list[str] | None,
-        typer.Option(help="Show it elsewhere too: wandb, tensorboard, csv.", envvar="BENCH_TRACK"),
+        typer.Option(help="Send results to wandb, tensorboard or csv, too.", envvar="BENCH_TRACK"),
     ] = None,
     storage: Annotated[
         str | None,
@@ -135,7 +138,7 @@ def run_command(
             try:
                 measure_display.for_study(console, opened, plan)
             except KeyboardInterrupt:
-                return _interrupted(console, "stopped while measuring, of which nothing is kept")
+                return _interrupted(console, "stopped while measuring: no measurement is kept")
         target = _show_report(console, opened, plan, settings or [], tracked=mirror is not None)
         if mirror is not None:
             mirror.reported(target)
@@ -210,7 +213,7 @@ def _reached(plan: "Plan") -> str:
     if plan.searching:
         over = sum(len(ledger.trials) for ledger in plan.searches)
         wanted = sum(ledger.budget.trials for ledger in plan.searches)
-        return f"{over} of {wanted} trials are over and kept"
+        return f"{over} of {wanted} trials are finished and kept"
     return f"{plan.counts()['done']} of {len(plan.all)} runs are done and kept"
 
 
@@ -233,6 +236,6 @@ def _interrupted(console: "Console", reached: str) -> int:
     from lightning_bench.bench.store import provenance
 
     same_command = shlex.join(["bench", *provenance.command_line()[1:]])
-    console.print(f"{reached}; go on with")
+    console.print(f"{reached}; go on with:")
     console.print(f"  {same_command}", markup=False, soft_wrap=True)
     return INTERRUPTED

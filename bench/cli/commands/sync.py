@@ -35,7 +35,9 @@ def sync_command(
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
     if all(planned.attempt is None for planned in plan.runs):
-        raise UserError(f"{opened.root} has no run of {study.name} yet; bench run {study.name}")
+        raise UserError(
+            f"{opened.root} has no run of {study.name} yet: first bench run {study.name}"
+        )
     from lightning_bench.bench.cli import build_report
     from lightning_bench.bench.tracking.events import Reported, Tracker, replay
     from lightning_bench.bench.tracking.mirror import make

@@ -111,7 +111,7 @@ MISTAKES = [
     (["list", "modles"], "'modles' is not one of"),
     (["report", "quickstart"], "has no run of quickstart yet"),
     (["report", "quickstart", "--format", "pdf"], "unknown format 'pdf'"),
-    (["status", "quickstart", "--store", "file"], "the store file is no folder"),
+    (["status", "quickstart", "--store", "file"], "--store file is not a folder"),
     (["run", "quickstart", "--devices", "1000"], "--devices 1000: there are"),
     (
         ["run", "quickstart", "--strategy", "fsdp", "--set", "recipe.precision=fp16"],

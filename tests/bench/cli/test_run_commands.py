@@ -42,7 +42,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def test_a_run_is_found_by_key_or_words(store: Store) -> None:
     assert find(store, mlp(16, 0).key[:6]) == mlp(16, 0).key
     assert find(store, "mlp/digits/0") == find(store, "0 MLP") == mlp(16, 0).key
-    with pytest.raises(UserError, match=r"'mlp' are 2 runs: .*mlp/digits/.*give more words"):
+    with pytest.raises(UserError, match=r"'mlp' matches 2 runs: .*mlp/digits/.*give more words"):
         find(store, "mlp")
     with pytest.raises(UserError, match="no run is called 'mpl/digits/0'; did you mean 'mlp/dig"):
         find(store, "mpl/digits/0")

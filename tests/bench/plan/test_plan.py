@@ -43,7 +43,7 @@ def recorded_by_0_1() -> Record:
     [
         (None, SOURCES, "missing", "never run"),
         (attempt(made=record()), SOURCES, "done", "2026-01-01 00:00 UTC"),
-        (attempt("running"), SOURCES, "running", "attempt 2 holds its lock"),
+        (attempt("running"), SOURCES, "running", "attempt 2 is running now"),
         (attempt("interrupted"), SOURCES, "missing", "attempt 2 was interrupted"),
         (
             attempt("damaged", problem="cut short"),

@@ -168,7 +168,7 @@ def test_searches_have_one_budget_and_are_over(page) -> None:
         return broken(found).get("tuning", [])
 
     assert said(2, 2) == []
-    assert any("the search of B on digits is not over: 1 of 2 trials" in b for b in said(2, 1))
+    assert any("the search of B on digits is not finished: 1 of 2 trials" in b for b in said(2, 1))
     spent = said(2, 1, device_h=1.0)
     assert spent == ["B on digits had 1 trials and 1 device-hours; others had more trials"]
 

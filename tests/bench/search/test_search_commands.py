@@ -268,7 +268,7 @@ def test_ctrl_c_says_how_far_the_search_is_and_goes_on(tmp_path: Path) -> None:
     os.killpg(parent.pid, signal.SIGINT)
     out, err = parent.communicate(timeout=30)
     assert parent.returncode == 130, out + err
-    assert "of 3 trials are over and kept; go on with" in out
+    assert "of 3 trials are finished and kept; go on with" in out
     bench(tmp_path)
     assert [trial.state for trial in ledgers(tmp_path)[0].trials] == ["done"] * 3
 

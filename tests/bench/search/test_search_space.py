@@ -177,7 +177,7 @@ MISTAKES = [
     (
         "args.depth: {int: [1, 3]}",
         "whole_words: {choice: [true, false]}",
-        ":9: MLP: nothing is done with whole_words on digits",
+        ":9: MLP: whole_words has no effect on digits",
     ),
     ("trials: 6", "trials: 0", ":14: search.trials: .*greater than or equal to 1, not 0"),
     ("trials: 6", "trails: 6", r":14: unknown key 'search.trails'; did you mean 'trials'"),

@@ -89,9 +89,9 @@ MISTAKES = [
     ("first: {data: digits", "first: {data: cifar10", ":6: the images of cifar10 have 3 channels"),
     ("recipe: {epochs: 1}", "recipe: {epochs: 0}", ":6: 0 epochs train nothing to start from"),
     ("recipe: {epochs: 1}", "recipe: {epoch: 1}", ":6: unknown key 'stages.first.recipe.epoch'"),
-    ("recipe: {epochs: 1}", "recipe: {whole_words: true}", ":6: nothing is done with whole_words"),
+    ("recipe: {epochs: 1}", "recipe: {whole_words: true}", ":6: whole_words has no effect"),
     ("first: {data: digits, ", "first: {", ":6: the key 'stages.first.data' is missing"),
-    ("start: wide", "start: wide, weights: x", ":9: it starts from a stage or from weights"),
+    ("start: wide", "start: wide, weights: x", ":9: start or weights, not both"),
     ("seeds: 2", "probes: [toeplits]\nseeds: 2", r":14: there is no probe 'toeplits'; .*toeplitz"),
 ]
 
