@@ -1,7 +1,9 @@
 """Every data set of the catalogue, through its true loading path, from a tiny repository."""
 
 import gzip
+import hashlib
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +12,39 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
+from pydantic import TypeAdapter
 
+from lightning_bench.data import catalogue
 from lightning_bench.data.catalogue import HIGHER_IS_BETTER, entries, find
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.modules.image_data import ImageData
 from lightning_bench.models.tasks.scores import score
 from tests.data import tiny
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")  # of Debian's dataset-fashion-mnist
 HOSTED = sorted(name for name, entry in entries().items() if entry.repository)
+
+
+def test_no_fact_that_counts_has_changed() -> None:
+    """A fact that changes makes results stale: then, and only then, change its digest here too."""
+    kept = json.loads(Path(__file__).with_name("digests.json").read_text(encoding="utf-8"))
+    facts = {name: repr(sorted(entries()[name].what_counts().items())) for name in kept}
+    assert kept == {
+        name: hashlib.sha256(fact.encode()).hexdigest()[:12] for name, fact in facts.items()
+    }
+
+
+@pytest.mark.parametrize("name", sorted(entries()))
+def test_its_facts_are_of_the_types_that_they_should_be(name: str) -> None:
+    entry = entries()[name]
+    assert TypeAdapter(DataSet).validate_python(vars(entry)) == entry
+
+
+def test_a_page_with_a_field_that_is_none_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.yaml"
+    page.write_text("defaults: {kind: text}\ndata_sets: {mine: {tytle: Mine}}", encoding="utf-8")
+    with pytest.raises(TypeError, match="tytle"):
+        list(catalogue._entries_of(page))
 
 
 @pytest.mark.parametrize("name", HOSTED)
