@@ -6,7 +6,7 @@ Entries differ in colour, line style and marker, for print in grey and for the c
 import io
 import math
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from lightning_bench.reports import compat
 from lightning_bench.reports.figures.captions import FEW
 from lightning_bench.reports.figures.colours import INK, PAPER
 from lightning_bench.reports.figures.figure_data import Sketch
@@ -152,34 +153,13 @@ def drawn(canvas: Canvas, kinds: Collection[str]) -> dict[str, bytes]:
     """The drawing as a file of each kind."""
     # Laid out once here: an engine of the canvas's own would draw all of it twice for each file.
     ConstrainedLayoutEngine().execute(canvas)
-    found = {}
-    if "pdf" in kinds:
-        _leave_out_layout()
+    files = {}
     for kind in kinds:
         file = io.BytesIO()
-        canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
-        found[kind] = file.getvalue()
-    return found
-
-
-@cache
-def _leave_out_layout() -> None:
-    """Have fonts in PDF without what they know of layout, since all text is laid out already.
-
-    Reading these tables is most of the time that a file's fonts take; matplotlib, which calls
-    `load_font` for each of them, has no option for it.
-    """
-    from fontTools import subset
-
-    load: Callable[..., Any] = subset.load_font
-
-    def load_bare(*given: Any, **more: Any) -> Any:
-        font = load(*given, **more)
-        for tag in {"GDEF", "GPOS", "GSUB", "kern"} & {*font.keys()}:
-            del font[tag]
-        return font
-
-    subset.load_font = load_bare
+        with compat.fonts_without_layout() if kind == "pdf" else nullcontext():
+            canvas.savefig(file, format=kind, dpi=200, metadata=METADATA[kind], facecolor=PAPER)
+        files[kind] = file.getvalue()
+    return files
 
 
 def plain_ticks(axes: Axes) -> None:

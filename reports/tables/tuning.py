@@ -170,7 +170,7 @@ def _front(request: Request) -> Table | None:
                     Cell(printed=f"{trial.number}{frozen}"),
                     Cell(printed=f"{trial.value * percent:.4g}"),
                     Cell(printed=f"{trial.cost:,.6g}"),
-                    Cell(printed=", ".join(values)),
+                    Cell(printed=values),
                 ],
             )
             rows.append(row)

@@ -48,7 +48,7 @@ def report_command(
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.errors import UserError
     from lightning_bench.common.messages import nearest
-    from lightning_bench.common.processes import leave
+    from lightning_bench.common.processes import free_at_exit
     from lightning_bench.reports.figures import drawing_process
     from lightning_bench.reports.render import terminal
     from lightning_bench.reports.render.write import Format, kinds_of_figures
@@ -87,4 +87,4 @@ def report_command(
     )
     console.print(f"\nwritten to {target}: {written}", soft_wrap=True)
     if context.obj:
-        leave()
+        free_at_exit(plan)

@@ -1,6 +1,8 @@
 """From a store to a report's runs: what came before a result, and what a report is given."""
 
 import gc
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,3 +168,18 @@ def test_comparing_two_entries_writes_nothing(page, tmp_path: Path, capsys) -> N
     assert run_command_line(["compare", path, "A", "B", "--store", str(store.root)]) == 0
     assert "paired over 2 seeds" in capsys.readouterr().out
     assert kept() == before
+
+
+def test_what_an_application_does_at_its_exit_is_done_after_a_report_too(page, tmp_path) -> None:
+    path, store = page(PAGE), Store(tmp_path / "store")
+    for run in load(path).runs():
+        with store.claim(run.spec, 1) as folder:
+            store.write_record(folder, record(run.spec))
+    host = (
+        "import atexit; from lightning_bench.bench.cli import main; atexit.register(print, 'bye')"
+    )
+    command = [sys.executable, "-c", f"{host}; main()", "report", path, "--format", "json"]
+    ended = subprocess.run(
+        [*command, "--store", str(store.root)], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.endswith("report.json\nbye\n")

@@ -201,6 +201,7 @@ def test_the_front_holds_what_none_beats_in_both(make) -> None:
     report, _ = report_of(make, [found, ledger("B", trials=trials, budget=budget)])
     front = next(table for table in report.tables if table.id == "front")
     assert [row.cells[0].printed for row in front.rows][:3] == ["0", "2", "1 (chosen)"]
+    assert front.rows[0].cells[-1].printed == "lr 0.0001259, args.depth 2, optimizer sgd"
     assert "front" in {figure.kind for figure in report.figures}
 
 
