@@ -11,11 +11,13 @@ from lightning_bench.bench.cli import build_report
 from lightning_bench.bench.cli.app import run as run_command_line
 from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.measure import contenders
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
+from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.reports.render.write import FORMATS, TRACKED, Format
-from lightning_bench.reports.tables import printed_tables
+from lightning_bench.reports.tables import printed_tables, scaling
 from tests.factory import COST, failure, record, study_page, with_provenance
 
 PAGE = study_page()
@@ -151,6 +153,23 @@ def test_models_of_the_registry_have_their_family_and_depth(page) -> None:
     facts = {label: build_report.model_facts(entry) for label, entry in study.resolved.items()}
     assert facts.pop("shallow").depth == 3
     assert {name: (fact.family, fact.depth) for name, fact in facts.items()} == known
+
+
+def test_reports_and_measurements_have_every_model_in_one_family(page) -> None:
+    """And the exponent that is claimed of it is that of its architecture, told by its module."""
+    claims = {"bert": 2, "gmlp": 2, "gmlp_text": 2, "mixer": 1, "transformer_text": 2, "vit": 2}
+    models = model_catalogue.entries()
+    entries = {name: {"model": name} for name in models}
+    study = load(page(study_page(data=["digits", "polarity"], entries=entries)))
+    measured = {label: c.family for (label, _), c in contenders.contenders(study.runs()).items()}
+    reported = {
+        label: build_report.model_facts(entry).family for label, entry in study.resolved.items()
+    }
+    assert len(models) == 75
+    assert measured == reported == {name: model.family for name, model in models.items()}
+    for name, model in models.items():
+        module = model.module.rpartition(".")[2]
+        assert scaling.claimed(reported[name], "S") == claims.get(module), name
 
 
 def test_comparing_two_entries_writes_nothing(page, tmp_path: Path, capsys) -> None:
