@@ -233,7 +233,7 @@ def _reached(folder: Path, entry: str) -> float:
 
 def _ledgers(folder: Path, *settings: str) -> list[ledger.Ledger]:
     cells = load(str(folder / "page.yaml"), None, settings).cells()
-    return [book.ledger() for book in ledger.books(cells, folder / "bench-store")]
+    return [searched.ledger() for searched in ledger.search_folders(cells, folder / "bench-store")]
 
 
 @contextmanager

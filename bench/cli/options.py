@@ -119,8 +119,8 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
     from lightning_bench.bench.search import ledger
 
     with _nothing_to_collect():
-        books = ledger.books(study.cells(), store.root)
-        searches = [book.ledger(source_digests.of_run(book.cell.base)) for book in books]
+        folders = ledger.search_folders(study.cells(), store.root)
+        searches = [folder.ledger(source_digests.of_run(folder.cell.base)) for folder in folders]
         runs, before = study.runs(ledger.chosen(searches)), study.before()
         attempts = store.scan(run.key for run in (*before, *runs))
         return plan.make(study, runs, attempts, source_digests.of_run, searches, before)

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from lightning_bench.bench.plan.plan import Plan, PlannedRun
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Record
-from lightning_bench.bench.store.trial import got_less
+from lightning_bench.bench.store.trial import with_fewer_trials
 
 RULES_VERSION = 2
 
@@ -103,7 +103,7 @@ def _tuning(plan: Plan) -> Iterator[str]:
         if not ledger.closed:
             tried = f"{len(ledger.trials)} of {ledger.budget.trials} trials"
             yield f"the search of {ledger.entry} on {ledger.dataset} is not finished: {tried}"
-    for dataset, ledgers in got_less(plan.searches).items():
+    for dataset, ledgers in with_fewer_trials(plan.searches).items():
         for ledger in ledgers:
             tried = f"{len(ledger.trials)} trials and {ledger.device_h:.3g} device-hours"
             yield f"{ledger.entry} on {dataset} had {tried}; others had more trials"

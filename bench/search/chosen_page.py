@@ -1,4 +1,4 @@
-"""Frozen: what a study's searches chose, as a page that `bench run` takes; pure."""
+"""The chosen hyperparameters of a study's searches as a page that `bench run` takes; pure."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from lightning_bench.bench.store.trial import Ledger
-from lightning_bench.bench.study.search_space import ARGS
+from lightning_bench.bench.study.search_space import ARGS, Values
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Study
@@ -18,12 +18,14 @@ def pages(study: "Study", ledgers: Iterable[Ledger]) -> dict[str, str]:
     A page a data set, since values are chosen for each. Its runs are the study's final runs, with
     the same keys.
     """
-    over = [ledger for ledger in ledgers if ledger.chosen is not None]
-    return {name: _page(study, name, over) for name in dict.fromkeys(x.dataset for x in over)}
+    chosen: dict[str, dict[str, Values]] = {}
+    for ledger in ledgers:
+        if ledger.chosen is not None:
+            chosen.setdefault(ledger.dataset, {})[ledger.entry] = ledger.chosen
+    return {dataset: _page(study, dataset, values) for dataset, values in chosen.items()}
 
 
-def _page(study: "Study", dataset: str, over: list[Ledger]) -> str:
-    chosen = {x.entry: x.chosen for x in over if x.dataset == dataset and x.chosen is not None}
+def _page(study: "Study", dataset: str, chosen: dict[str, Values]) -> str:
     page = study.model_dump(
         mode="json",
         exclude_defaults=True,
@@ -42,7 +44,7 @@ def _page(study: "Study", dataset: str, over: list[Ledger]) -> str:
         plain |= {"args": {**entry.args, **args}, "recipe": {**entry.recipe, **recipe}}
         page["entries"][label] = {key: value for key, value in plain.items() if value}
     page["scales"] = {study.scale: {}}
-    said = (
+    header = (
         f"# What the searches of {study.name} ({study.scale}) chose on {dataset}.\n"
         "#\n"
         "#   bench run THIS-PAGE.yaml\n"
@@ -50,4 +52,4 @@ def _page(study: "Study", dataset: str, over: list[Ledger]) -> str:
         "# In the same store the runs are those of the study, and are not run again.\n"
     )
     text: str = yaml.safe_dump(page, sort_keys=False, allow_unicode=True, width=100)
-    return said + text
+    return header + text

@@ -1,4 +1,4 @@
-"""Ledger: what a search's folder in the store says of its trials. Needs no Optuna, no database.
+"""The ledger of a search: its trials, from its folder in the store, without Optuna or a database.
 
     searches/<study>-<scale>/
         journal.log             Optuna's storage, unless it is a database
@@ -39,21 +39,21 @@ class Claim:
     descriptor: int
     values: Values | None  # None until they are drawn
 
-    def drawn(self, values: Values) -> None:
+    def keep_values(self, values: Values) -> None:
         """Keep the values, so that whoever takes over runs the same trial."""
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, _VALUES.dump_json(values), 0)
         self.values = values
 
-    def done(self) -> None:
+    def release(self) -> None:
         """The trial is over and everybody knows: nothing is left to take over."""
         self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
 
 
 @dataclass
-class Book:
-    """A cell's folder. Trials that are over never change, so each is read once."""
+class SearchFolder:
+    """The folder of a search. Trials that are over never change, so each is read once."""
 
     cell: Cell
     folder: Path
@@ -62,7 +62,7 @@ class Book:
     def ledger(self, sources: Mapping[str, str] | None = None) -> Ledger:
         """The trials as they stand now; with today's sources, which of them had others."""
         cell = self.cell
-        over, begun, untold = self._look()
+        over, begun, untold = self._scan()
         since = [changed(t.sources, sources) if sources and t.sources else [] for t in over]
         running = sum(is_locked(self._path(number, "claim")) for number in begun)
         return Ledger(
@@ -86,22 +86,22 @@ class Book:
 
         To be called with the lock held.
         """
-        over, begun, untold = self._look()
+        over, begun, untold = self._scan()
         for number in untold:
-            if claim := self._take(number):
-                claim.done()
+            if claim := self._hold(number):
+                claim.release()
         for number in begun:
-            if claim := self._take(number):
+            if claim := self._hold(number):
                 if not self._path(number, "json").exists():
                     return claim
-                claim.done()  # it came to its end while we looked
+                claim.release()  # it came to its end while we looked
         search = self.cell.search
         spent_h = math.fsum(trial.device_h for trial in over)
         if len(over) + len(begun) >= search.trials:
             return None
         if search.device_h is not None and spent_h >= search.device_h:
             return None
-        return self._take(min(set(range(search.trials)) - self._read.keys() - set(begun)))
+        return self._hold(min(set(range(search.trials)) - self._read.keys() - set(begun)))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -118,21 +118,21 @@ class Book:
     def _path(self, number: int, suffix: str) -> Path:
         return self.folder / f"{number:05}.{suffix}"
 
-    def _look(self) -> tuple[list[Trial], list[int], list[int]]:
-        """Trials that are over, numbers that were begun and aren't, and claims left by the over."""
+    def _scan(self) -> tuple[list[Trial], list[int], list[int]]:
+        """Trials that are over, and claimed numbers: of those that are not over, and that are."""
         names: list[str] = []
         with suppress(FileNotFoundError):
             names = sorted(os.listdir(self.folder))  # noqa: PTH208 - names are all that is needed
-        found: dict[str, list[int]] = {"json": [], "claim": []}
+        numbers: dict[str, list[int]] = {"json": [], "claim": []}
         for name in names:
             stem, _, suffix = name.partition(".")
-            if stem.isdigit() and suffix in found:
-                found[suffix].append(int(stem))
-        for number in set(found["json"]) - self._read.keys():
+            if stem.isdigit() and suffix in numbers:
+                numbers[suffix].append(int(stem))
+        for number in set(numbers["json"]) - self._read.keys():
             self._read[number] = self._parse(self._path(number, "json"))
-        over = [self._read[number] for number in found["json"]]
-        begun = [number for number in found["claim"] if number not in self._read]
-        return over, begun, [number for number in found["claim"] if number in self._read]
+        over = [self._read[number] for number in numbers["json"]]
+        begun = [number for number in numbers["claim"] if number not in self._read]
+        return over, begun, [number for number in numbers["claim"] if number in self._read]
 
     @staticmethod
     def _parse(path: Path) -> Trial:
@@ -141,7 +141,7 @@ class Book:
         except ValidationError:
             raise UserError(f"{path} is damaged; delete it, and that trial is run again") from None
 
-    def _take(self, number: int) -> Claim | None:
+    def _hold(self, number: int) -> Claim | None:
         """Hold a number's claim; None if another parent holds it."""
         path = self._path(number, "claim")
         descriptor = lock_at_once(path)
@@ -154,9 +154,9 @@ class Book:
         return Claim(number, path, descriptor, values)
 
 
-def books(cells: Iterable[Cell], store: Path) -> list[Book]:
-    """The folders of these cells."""
-    return [Book(cell, cell.folder(store)) for cell in cells]
+def search_folders(cells: Iterable[Cell], store: Path) -> list[SearchFolder]:
+    """The folders of these searches."""
+    return [SearchFolder(cell, cell.folder(store)) for cell in cells]
 
 
 def chosen(ledgers: Iterable[Ledger]) -> Mapping[tuple[str, str], Values]:

@@ -1,6 +1,6 @@
-"""Storage: where Optuna keeps its studies, a journal beside the runs or a PostgreSQL database.
+"""Optuna's storage: a journal beside the runs, or a PostgreSQL database.
 
-What counts lies in the store (`bench.search.ledger`); this is the samplers' memory, shared by all
+The truth is in the store (`ledger`); this is the samplers' history of trials, shared by all
 parents, open to `optuna-dashboard`, and filled again from the store if it is lost.
 """
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def check(url: str | None) -> None:
-    """Whether this is a storage that several parents can share; a UserError says why not."""
+    """Raise a UserError unless this is a storage that several parents can share."""
     if url is None:
         return
     scheme, separator, _ = url.partition("://")
@@ -74,7 +74,7 @@ def _database(url: str) -> "BaseStorage":
     full = address.render_as_string(hide_password=False)
     options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": 5}}
     try:
-        storage = _making_tables_alone(full, options)
+        storage = _make_tables_in_turn(full, options)
     except (SQLAlchemyError, optuna.exceptions.OptunaError) as error:
         cause = getattr(error, "orig", None) or error.__cause__ or error
         reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
@@ -82,8 +82,8 @@ def _database(url: str) -> "BaseStorage":
     return optuna.storages.get_storage(storage)
 
 
-def _making_tables_alone(url: str, options: dict[str, Any]) -> "RDBStorage":
-    """Optuna's storage; parents that find a new database at once make its tables in turn."""
+def _make_tables_in_turn(url: str, options: dict[str, Any]) -> "RDBStorage":
+    """The storage in a database; parents that find a new one at once make its tables in turn."""
     import optuna
     import sqlalchemy
 
@@ -94,8 +94,8 @@ def _making_tables_alone(url: str, options: dict[str, Any]) -> "RDBStorage":
         return optuna.storages.RDBStorage(url, engine_kwargs=options)
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """Do what may be done twice; where the database is away, again until it is back."""
+def retry_until_back(work: Callable[[], T]) -> T:
+    """Do what may be done twice; while the database is away, retry until it is back."""
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import SQLAlchemyError
 

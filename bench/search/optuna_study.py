@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lightning_bench.bench.search import samplers
 from lightning_bench.bench.search.compat import NumberedTrials
-from lightning_bench.bench.search.optuna_storage import patiently
+from lightning_bench.bench.search.optuna_storage import retry_until_back
 from lightning_bench.bench.store import optuna_types
 from lightning_bench.bench.store.trial import Trial
 from lightning_bench.bench.study.search_cell import Cell
@@ -30,24 +30,24 @@ class Sampling:
     def __init__(self, cell: Cell, storage: "BaseStorage") -> None:
         self.cell, self.storage = cell, storage
         self._told: set[int] = set()
-        self._study: optuna.Study = patiently(self._open)
+        self._study: optuna.Study = retry_until_back(self._open)
         self._trials = NumberedTrials(self._study, storage)
 
     def ask(self, number: int, over: Iterable[Trial]) -> Values:
         """The values of a trial; the first has the recipe's own."""
-        return patiently(lambda: self._ask(number, list(over)))
+        return retry_until_back(lambda: self._ask(number, list(over)))
 
     def report(self, number: int, epoch: int, value: float) -> bool:
         """Take an intermediate value; True if the trial is to be pruned."""
         if self.cell.search.pruner == "none":
             return False
-        return patiently(lambda: self._report(number, epoch, value))
+        return retry_until_back(lambda: self._report(number, epoch, value))
 
     def tell(self, over: Iterable[Trial]) -> None:
         """Let the storage know of trials that are over."""
         for trial in over:
             if trial.number not in self._told:
-                patiently(lambda trial=trial: self._tell(trial))  # type: ignore[misc]
+                retry_until_back(lambda trial=trial: self._tell(trial))  # type: ignore[misc]
                 self._told.add(trial.number)
 
     def _open(self) -> "optuna.Study":
@@ -64,7 +64,7 @@ class Sampling:
             pruner=samplers.pruner(cell.search, cell.base.recipe.epochs),
             sampler=optuna.samplers.RandomSampler(),
         )
-        with _quietly():
+        with _without_warnings():
             study.set_metric_names([cell.metric, *([cell.search.cost] if cell.search.cost else [])])
         return study
 
@@ -72,7 +72,7 @@ class Sampling:
         self._fill(number, over)
         self.tell(over)
         values: Values = {}
-        with _quietly():
+        with _without_warnings():
             sampler = samplers.sampler(self.cell.search, self.cell.space, number)
             trial = self._trials.running(number, sampler)
             for name, parameter in self.cell.space.parameters.items():
@@ -89,7 +89,7 @@ class Sampling:
             if count in known:
                 self._study.add_trial(optuna_types.frozen(known[count], self.cell.space.parameters))
             elif count == 0:
-                with _quietly():
+                with _without_warnings():
                     self._study.enqueue_trial(self.cell.space.own())
             else:
                 waiting = optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING)
@@ -98,7 +98,7 @@ class Sampling:
     def _report(self, number: int, epoch: int, value: float) -> bool:
         import optuna
 
-        with _quietly():
+        with _without_warnings():
             trial = self._trials.running(number, optuna.samplers.RandomSampler())
             trial.report(value, epoch)  # Optuna keeps the first value of an epoch
             return trial.should_prune()
@@ -121,6 +121,6 @@ class Sampling:
             self._study.tell(trial.number, values, state=state, skip_if_finished=True)
 
 
-def _quietly() -> "warnings.catch_warnings[None]":
-    """Optuna warns of what is meant here: enqueued trials, choices of any kind, metric names."""
+def _without_warnings() -> "warnings.catch_warnings[None]":
+    """Optuna warns of what is intended: enqueued trials, choices of any kind, metric names."""
     return warnings.catch_warnings(record=False, action="ignore")

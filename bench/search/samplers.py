@@ -43,7 +43,7 @@ def sampler(search: Search, space: Space, number: int) -> "BaseSampler":
 
 
 def _tpe(search: Search, space: Space, seed: int) -> "BaseSampler":
-    """TPE, told what all trials have: to find that out it would read every trial, for every one."""
+    """TPE that knows which parameters all trials share, and need not read all trials to see it."""
     from optuna.samplers import TPESampler
 
     from lightning_bench.bench.store import optuna_types
@@ -55,14 +55,14 @@ def _tpe(search: Search, space: Space, seed: int) -> "BaseSampler":
         if not parameter.when and search.cost is None
     }
 
-    class Informed(TPESampler):
+    class SharedSpaceTPE(TPESampler):
         def infer_relative_search_space(
             self, study: "Study", trial: "FrozenTrial"
         ) -> "dict[str, BaseDistribution]":
             del study, trial
             return shared
 
-    return Informed(seed=seed)
+    return SharedSpaceTPE(seed=seed)
 
 
 def pruner(search: Search, epochs: int) -> "BasePruner":

@@ -1,7 +1,7 @@
-"""Tune: the parent's loop over all searches of a study, as work that the executor takes.
+"""The tuner: all searches of a study, as work that the executor takes run by run.
 
-The parent asks Optuna and tells it; a trial's runs are ordinary runs of the store. Any number of
-parents may be at it: each holds a claim of the trial that it is at (`bench.search.ledger`).
+The parent asks Optuna for values and tells it the outcome; a trial's runs are ordinary runs of the
+store. Any number of parents may tune at once: each holds a claim on its trials (`ledger`).
 """
 
 import math
@@ -17,7 +17,7 @@ from lightning_bench.bench.execute.executor import Listener
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.plan.plan import PlannedRun, judge
 from lightning_bench.bench.search import ledger
-from lightning_bench.bench.search.ledger import Book, Claim
+from lightning_bench.bench.search.ledger import Claim, SearchFolder
 from lightning_bench.bench.search.optuna_study import Sampling
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.record import Epoch, Record
@@ -36,19 +36,19 @@ _LOOK_S = 0.5
 
 @dataclass
 class _Search:
-    """A cell in the making: its folder and its Optuna study."""
+    """A search that may have trials left: its folder and its Optuna study."""
 
-    book: Book
+    folder: SearchFolder
     sampling: Sampling
 
     @property
     def cell(self) -> Cell:
-        return self.book.cell
+        return self.folder.cell
 
 
 @dataclass
-class _Open:
-    """A trial that this parent is at."""
+class _OpenTrial:
+    """A trial whose claim this parent holds."""
 
     search: _Search
     claim: Claim
@@ -60,13 +60,13 @@ class _Open:
 
     @property
     def curve(self) -> list[tuple[int, float]]:
-        """The means over seeds of the epochs that all of its runs have reached."""
+        """The validation metric by epoch, a mean over seeds, as far as all its runs have come."""
         shared = set.intersection(*(set(curve) for curve in self.curves.values()))
         return [(e, fmean(curve[e] for curve in self.curves.values())) for e in sorted(shared)]
 
 
 class Tuner(Listener):
-    """Hands out the runs of trials and listens to them; every search gets its next trial in turn.
+    """Hands out the runs of trials and follows them; every search gets its next trial in turn.
 
     `prune` is the executor's, to be set before it runs. `devices` are those of one run.
     """
@@ -82,21 +82,22 @@ class Tuner(Listener):
     ) -> None:
         self.store, self.run_s, self.devices = store, run_s, devices
         self.prune: Callable[[PlannedRun], None] = lambda planned: None
-        self._turn = deque(
-            _Search(book, Sampling(book.cell, storage)) for book in ledger.books(cells, store.root)
+        self._searches = deque(
+            _Search(folder, Sampling(folder.cell, storage))
+            for folder in ledger.search_folders(cells, store.root)
         )
         self._ready: deque[PlannedRun] = deque()
         self._waiting: list[PlannedRun] = []
-        self._at: dict[str, list[_Open]] = {}
-        self._looked = -math.inf
+        self._open_trials: dict[str, list[_OpenTrial]] = {}
+        self._last_look = -math.inf
 
     @property
     def open(self) -> bool:
-        """Whether a trial may still come, from here or from a parent that is gone."""
-        return bool(self._ready or self._waiting or self._at or self._turn)
+        """Whether a trial may still begin, a new one or one whose parent died."""
+        return bool(self._ready or self._waiting or self._open_trials or self._searches)
 
     def take(self) -> PlannedRun | None:
-        """The next run of a trial; None while other parents are at all that is left."""
+        """The next run of a trial; None while other parents hold all that is left."""
         if not self._ready:
             self._look_again()
         while not self._ready and self._claim():
@@ -107,9 +108,9 @@ class Tuner(Listener):
         """A run got a slot."""
 
     def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
-        """Hand an epoch's validation to the pruner, and have the trial stopped if it says so."""
-        for trial in self._at.get(planned.key, []):
-            self._follow(trial, planned.key, epoch)
+        """Report an epoch's metric to the pruner, and stop the trial if it says so."""
+        for trial in self._open_trials.get(planned.key, []):
+            self._add_epoch(trial, planned.key, epoch)
             curve = trial.curve
             # The last epoch is never pruned: its price is paid.
             last = planned.run.spec.recipe.epochs
@@ -122,34 +123,36 @@ class Tuner(Listener):
                         self.prune(run)
 
     def finished(self, planned: PlannedRun, record: Record) -> None:
-        """Keep a run's record; with the last one the trial is over."""
-        for trial in self._at.get(planned.key, [])[:]:
-            self._keep(trial, planned.key, record)
+        """Take a run's record; with the last one the trial is over."""
+        for trial in self._open_trials.get(planned.key, [])[:]:
+            self._finish_run(trial, planned.key, record)
 
     def _claim(self) -> bool:
-        """Begin a trial of the search whose turn it is; False if none has one to give."""
-        if not self._turn or time.monotonic() - self._looked < _LOOK_S:
+        """Claim and begin a trial of the search whose turn it is; False if none has one left."""
+        if not self._searches or time.monotonic() - self._last_look < _LOOK_S:
             return False
-        for _ in range(len(self._turn)):
-            search = self._turn[0]
-            self._turn.rotate(-1)
-            with search.book.locked():
-                claim = search.book.claim()
-                now = search.book.ledger()
+        for _ in range(len(self._searches)):
+            search = self._searches[0]
+            self._searches.rotate(-1)
+            with search.folder.locked():
+                claim = search.folder.claim()
+                now = search.folder.ledger()
                 resumed = claim is not None and claim.values is not None
                 if claim and claim.values is None:
-                    claim.drawn(search.sampling.ask(claim.number, now.trials))
+                    claim.keep_values(search.sampling.ask(claim.number, now.trials))
             if claim:
-                self._begin(_Open(search, claim, provenance.now()), now.trials, resumed=resumed)
+                self._begin(
+                    _OpenTrial(search, claim, provenance.now()), now.trials, resumed=resumed
+                )
                 return True
             if now.closed:
                 search.sampling.tell(now.trials)
-                self._turn.remove(search)
-        self._looked = time.monotonic()
+                self._searches.remove(search)
+        self._last_look = time.monotonic()
         return False
 
-    def _begin(self, trial: _Open, over: list[Trial], *, resumed: bool) -> None:
-        """Queue a trial's runs; what the store has of them already is taken from there."""
+    def _begin(self, trial: _OpenTrial, over: list[Trial], *, resumed: bool) -> None:
+        """Queue a trial's runs, but for those that the store has a usable record of."""
         cell, number = trial.search.cell, trial.claim.number
         known = {key for other in over for key in other.keys}
         expected_s = self._expected_s(over)
@@ -162,15 +165,15 @@ class Tuner(Listener):
                 run, "missing", "a trial", expected_s, None, source_digests.of_run(spec)
             )
         for planned in list(trial.runs.values()):
-            mates = self._at.setdefault(planned.key, [])
-            mates.append(trial)
-            if len(mates) == 1:
-                self._place(planned, reuse=resumed or planned.key in known)
+            sharing = self._open_trials.setdefault(planned.key, [])
+            sharing.append(trial)
+            if len(sharing) == 1:
+                self._queue_or_reuse(planned, reuse=resumed or planned.key in known)
 
-    def _place(self, planned: PlannedRun, *, reuse: bool) -> None:
-        """Queue a run, wait for it, or take its record if that answers the trial's question.
+    def _queue_or_reuse(self, planned: PlannedRun, *, reuse: bool) -> None:
+        """Queue a run, wait for another parent that is at it, or take the record that it has.
 
-        What was stopped early, or lost, answers it only within its own search (`reuse`).
+        A record of a pruned or lost run is taken (`reuse`) only if a trial of this search made it.
         """
         attempt = self.store.newest(planned.key)
         state, reason = judge(attempt, planned.sources)
@@ -185,53 +188,53 @@ class Tuner(Listener):
             or (reuse and state == "missing" and record.status == "pruned")
             or (planned.lost and losses > RETRIES)
         ):
-            self._trace(planned.key, record)
+            self._replay_curve(planned.key, record)
             self.finished(planned, record)
         else:
             self._ready.append(planned)
 
     def _losses(self, newest: Attempt) -> int:
-        """How many attempts at a run were lost with their workers, whoever their parents were."""
+        """How many attempts at a run were lost with their workers, of whichever parent."""
         return sum(attempt.lost for attempt in [*self.store.earlier(newest), newest])
 
     def _look_again(self) -> None:
-        """See what has become of runs that other parents were at."""
+        """Check on the runs that other parents are at."""
         waiting, self._waiting = self._waiting, []
         for planned in waiting:
-            self._place(planned, reuse=True)
+            self._queue_or_reuse(planned, reuse=True)
 
-    def _trace(self, key: str, record: Record) -> None:
-        """Read a finished run's curve as if it came in now; it can't be pruned any more."""
-        for trial in self._at.get(key, []):
+    def _replay_curve(self, key: str, record: Record) -> None:
+        """Report a finished run's learning curve to the pruner, which can't stop it any more."""
+        for trial in self._open_trials.get(key, []):
             for epoch in record.curve:
-                self._follow(trial, key, epoch)
+                self._add_epoch(trial, key, epoch)
             for at, value in trial.curve[trial.reported :]:
                 trial.reported += 1
                 trial.search.sampling.report(trial.claim.number, at, value)
 
     @staticmethod
-    def _follow(trial: _Open, key: str, epoch: Epoch) -> None:
+    def _add_epoch(trial: _OpenTrial, key: str, epoch: Epoch) -> None:
         value = epoch.metrics.get(trial.search.cell.metric, math.nan)
         trial.curves[key][epoch.epoch] = value
 
-    def _keep(self, trial: _Open, key: str, record: Record) -> None:
+    def _finish_run(self, trial: _OpenTrial, key: str, record: Record) -> None:
         for epoch in record.curve:
-            self._follow(trial, key, epoch)
+            self._add_epoch(trial, key, epoch)
         trial.records[key] = record
         if trial.records.keys() < trial.runs.keys():
             return
         for key in trial.runs:
-            self._at[key].remove(trial)
-            if not self._at[key]:
-                del self._at[key]
-        self._conclude(trial)
+            self._open_trials[key].remove(trial)
+            if not self._open_trials[key]:
+                del self._open_trials[key]
+        self._finish_trial(trial)
 
-    def _conclude(self, trial: _Open) -> None:
-        """Write a trial's outcome, tell Optuna, and let go of the claim, in this order."""
+    def _finish_trial(self, trial: _OpenTrial) -> None:
+        """Write a trial's outcome, tell Optuna, and release the claim, in this order."""
         search, claim = trial.search, trial.claim
-        with search.book.locked():
+        with search.folder.locked():
             state, value, cost, reason = _outcome(trial)
-            paid = self._paid(trial, search.book.ledger().trials)
+            paid = self._attempts_paid(trial, search.folder.ledger().trials)
             outcome = Trial(
                 number=claim.number,
                 state=state,
@@ -248,12 +251,12 @@ class Tuner(Listener):
                 ended=provenance.now(),
                 reason=reason,
             )
-            search.book.write(outcome)
+            search.folder.write(outcome)
         search.sampling.tell([outcome])
-        claim.done()
+        claim.release()
 
-    def _paid(self, trial: _Open, over: Iterable[Trial]) -> list[Attempt]:
-        """All attempts at its runs that no other trial has paid for."""
+    def _attempts_paid(self, trial: _OpenTrial, over: Iterable[Trial]) -> list[Attempt]:
+        """All attempts at its runs whose cost no other trial counts."""
         before = {run for other in over for run in other.runs}
         found = []
         for key in trial.runs:
@@ -265,12 +268,12 @@ class Tuner(Listener):
 
     @staticmethod
     def _retries(paid: list[Attempt]) -> int:
-        """How often a run was begun again after a loss, by whichever parent."""
+        """How often a run was retried after it was lost, by whichever parent."""
         newest = {attempt.key: attempt.number for attempt in paid}
         return sum(attempt.lost and attempt.number < newest[attempt.key] for attempt in paid)
 
     def _device_h(self, attempt: Attempt) -> float:
-        """What an attempt cost; where no record tells, from its claim to its last sign of life."""
+        """Device-hours of an attempt; without a record, those from its claim to its last change."""
         record = attempt.record
         if record and record.cost and not record.resumed_from:
             return record.cost.device_h
@@ -288,7 +291,7 @@ class Tuner(Listener):
         return fmean(spent) if spent else self.run_s
 
 
-def _outcome(trial: _Open) -> tuple[TrialState, float | None, float | None, str]:
+def _outcome(trial: _OpenTrial) -> tuple[TrialState, float | None, float | None, str]:
     """State, value, cost and the reason for a value that is missing."""
     records = list(trial.records.values())
     failures = [record.failure for record in records if record.failure]

@@ -1,4 +1,4 @@
-"""What a measurement leaves behind: raw samples and circumstances, no statistics."""
+"""Schema of measurement sessions: raw samples and circumstances, no statistics."""
 
 from typing import Annotated, Literal
 

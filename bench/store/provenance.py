@@ -1,4 +1,4 @@
-"""Where numbers come from: hardware, packages, code revision, command line. Never a secret."""
+"""Provenance of results: hardware, packages, code revision, command line. Never a secret."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Record: what a finished or failed run leaves behind, and the types inside it."""
+"""Schema of a run's record: its result or failure, learning curve, cost and provenance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

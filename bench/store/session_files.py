@@ -1,4 +1,4 @@
-"""Where sessions are kept: one file each in the store's `measurements`, never overwritten."""
+"""Files of measurement sessions: one each in the store's `measurements`, never overwritten."""
 
 import hashlib
 import os

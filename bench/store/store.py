@@ -1,4 +1,4 @@
-"""Store: a directory of run directories, the only truth.
+"""The store of results: a directory of run directories, the only truth.
 
     runs/<key>.<attempt>/     one attempt at a run, visible only once it is locked
         spec.json             what is to be run
@@ -54,12 +54,12 @@ class AttemptTaken(Exception):
 
 
 class Damaged(Exception):
-    """A record that can't be trusted; the message says why."""
+    """A record that is cut short, altered or of another schema; the message says which."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """The newest attempt at a run, as found in the store."""
+    """An attempt at a run, as read from the store."""
 
     key: str
     number: int
@@ -171,13 +171,13 @@ class Store:
         return "prune" if text == "prune" else "stop"
 
     def cancel(self, study: str) -> None:
-        """Have whoever runs a study stop; they look at `cancellation` now and then."""
+        """Ask all processes that run a study to stop; they poll `cancellation`."""
         path = self.root / "cancelled" / study
         path.parent.mkdir(exist_ok=True)
         write_atomically(path, b"")
 
     def cancellation(self, study: str) -> int:
-        """Changes whenever the study is cancelled."""
+        """A number that changes whenever the study is cancelled."""
         try:
             return (self.root / "cancelled" / study).stat().st_mtime_ns
         except OSError:
@@ -207,14 +207,14 @@ class Store:
             return None
 
     def write_examples(self, fingerprint: str, make: Callable[[], Examples]) -> None:
-        """Keep what data of a fingerprint looks like, unless it is kept already."""
+        """Keep some examples of the data of a fingerprint, unless there are some already."""
         path = self.root / "examples" / f"{fingerprint}.json"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, make().model_dump_json().encode())
 
     def read_examples(self, fingerprint: str) -> Examples | None:
-        """What data of that fingerprint looks like, or None where nobody kept it."""
+        """The examples of the data of a fingerprint, or None where there are none."""
         path = self.root / "examples" / f"{fingerprint}.json"
         try:
             return Examples.model_validate_json(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Trial: what one trial of a search leaves in the store; and a search's ledger of them."""
+"""Schema of a search's trials, and the ledger of what they spent."""
 
 import math
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Trial(Stored):
 
 
 class Ledger(Stored):
-    """What one entry spent on one data set, and what is left."""
+    """The trials of one entry on one data set, and the budget that is left."""
 
     entry: str
     dataset: str
@@ -124,7 +124,7 @@ class Ledger(Stored):
         return found
 
 
-def got_less(ledgers: Sequence[Ledger]) -> dict[str, list[Ledger]]:
+def with_fewer_trials(ledgers: Sequence[Ledger]) -> dict[str, list[Ledger]]:
     """By data set, the closed searches that had fewer trials than another entry's there."""
     most: dict[str, int] = {}
     for ledger in ledgers:

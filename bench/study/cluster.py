@@ -1,4 +1,4 @@
-"""Cluster: what a page or the command line asks of a cluster for each of its runs."""
+"""Cluster resources that a page or the command line asks for each run."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""The inputs of runs: data sets with their settings, tasks, files, and published weights."""
+"""Inputs of runs: data sets with their settings, files, and published weights."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -1,4 +1,4 @@
-"""What a study's page may say of its measurements of speed and memory."""
+"""Measurement settings of speed and memory, as a study's page gives them."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Cell: the search of one entry on one data set, as plain data; pure."""
+"""Search cell: the search of one entry on one data set, as plain data; pure."""
 
 import hashlib
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is searched, and all that tells one search from another."""
+    """One search: its entry, data set, metric, base run and search space."""
 
     study: str  # with its scale
     entry: str

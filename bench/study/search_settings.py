@@ -1,4 +1,4 @@
-"""What a study's page may say of its search."""
+"""Search settings: budget, sampler and pruner, as a study's page gives them."""
 
 from typing import Annotated, Any, Literal, Self
 

@@ -1,4 +1,4 @@
-"""Space: which settings of an entry a search may change, and between which values.
+"""Search space: the hyperparameters that a search may change, and between which values.
 
 A page writes a parameter as `lr: {float: [1e-4, 1e-1], log: true}`, `args.depth: {int: [1, 4]}` or
 `optimizer: {choice: [sgd, adamw]}`; `when: {optimizer: sgd}` gives it a part only where another
@@ -21,7 +21,7 @@ from lightning_bench.models.registry.arguments import Argument
 
 ARGS = "args."
 DISTRIBUTIONS = ("float", "int", "choice")
-#: What a chosen value may be away from its bound, as a part of the range, and still be at the edge.
+#: A value is at the edge of a range if it is this close to a bound, as a fraction of the range.
 EDGE = 0.02
 
 Values = dict[str, Scalar]
@@ -96,7 +96,7 @@ class Parameter(Settings):
         return self
 
     def bounds(self) -> tuple[Scalar, ...]:
-        """The values that stand for all others in a check: every choice, or both ends."""
+        """The values that validation tries for all others: every choice, or both ends."""
         if self.kind == "choice":
             return self.choices
         return tuple(self._of_kind(value) for value in (self.low, self.high))
@@ -113,7 +113,7 @@ class Parameter(Settings):
         return self.low <= value <= self.high and abs(steps - round(steps)) < 1e-9
 
     def grid(self) -> list[Scalar] | None:
-        """Every value there is; None where they can't be counted."""
+        """All values of a grid; None for a continuous range."""
         if self.kind == "choice":
             return list(self.choices)
         step = self.step or (1.0 if self.kind == "int" and not self.log else None)
@@ -123,7 +123,7 @@ class Parameter(Settings):
         return [self._of_kind(self.low + i * step) for i in range(count)]
 
     def edge(self, value: Scalar) -> Literal["low", "high"] | None:
-        """Which end of the range the value sits at.
+        """The end of the range that the value is at.
 
         A low of 0, and one of 1 for whole numbers, is no edge: nothing is below it.
         """
@@ -139,7 +139,7 @@ class Parameter(Settings):
         return "low" if place <= EDGE and not lowest else None
 
     def __str__(self) -> str:
-        """As a reader would say it."""
+        """The range in words."""
         if self.kind == "choice":
             return "one of " + ", ".join(map(str, self.choices))
         how = ", log" if self.log else f", steps of {self.step:g}" if self.step else ""
@@ -151,13 +151,13 @@ class Parameter(Settings):
 
 @dataclass(frozen=True)
 class Space:
-    """The parameters of one entry, each behind those that its `when` asks for."""
+    """The parameters of one entry in the order of drawing: after those that `when` names."""
 
     parameters: Mapping[str, Parameter]
     settings: Mapping[str, Scalar]  # of the entry as the page has it, by the same names
 
     def active(self, name: str, values: Mapping[str, Scalar]) -> bool:
-        """Whether the parameter has a part, given the values drawn so far."""
+        """Whether its `when` holds, given the values drawn so far."""
         return all(
             any(_same(values.get(key, self.settings.get(key)), value) for value in wanted)
             for key, wanted in self.parameters[name].when.items()

@@ -12,7 +12,7 @@ from dataclasses import field as default
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bench.bench.store.trial import got_less
+from lightning_bench.bench.store.trial import with_fewer_trials
 from lightning_bench.reports.report import Comparison, Verdict
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference
@@ -82,7 +82,7 @@ class _Field:
 
 def rank(request: Request, samples: Samples) -> Rankings:
     """Test every pair of entries on every data set and find each one's top tie group."""
-    unequal = got_less(request.searches)
+    unequal = with_fewer_trials(request.searches)
     columns = {dataset: Ranking(barred=dataset in unequal) for dataset in request.metrics}
     fields = [_compete(request, samples, dataset, columns[dataset]) for dataset in request.metrics]
     p = inference.holm(np.concatenate([field.p for field in fields]))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from lightning_bench.bench.store.trial import Ledger, got_less
+from lightning_bench.bench.store.trial import Ledger, with_fewer_trials
 from lightning_bench.reports.report import Cell, Column, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
@@ -65,7 +65,7 @@ def _ledger(request: Request) -> Table:
         caption=(
             "Trials of each search and the device time of all of them, pruned, failed and retried "
             "ones too. Every entry had the same budget."
-            if not got_less(request.searches)
+            if not with_fewer_trials(request.searches)
             else "Trials of each search and the device time of all of them, pruned, failed and "
             "retried ones too. The budgets were not equal."
         ),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from lightning_bench.bench.spec import Scalar
-from lightning_bench.bench.store.trial import Ledger, got_less
+from lightning_bench.bench.store.trial import Ledger, with_fewer_trials
 from lightning_bench.reports.report import Fact
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
@@ -48,7 +48,7 @@ def findings(request: Request) -> list[str]:
 def unequal_budgets(request: Request) -> dict[str, str]:
     """By data set, why its entries' budgets were not equal, in words."""
     found = {}
-    for dataset, ledgers in got_less(request.searches).items():
+    for dataset, ledgers in with_fewer_trials(request.searches).items():
         said = []
         for ledger in ledgers:
             why = ""

@@ -105,7 +105,7 @@ def test_a_tuned_study_s_smoke_scale_spends_its_budget_and_runs_what_it_chose(
     assert asked.search is not None
     cells = asked.cells()
     assert report["runs"] == {"done": len(cells) * len(asked.seeds)}
-    found = [book.ledger() for book in ledger.books(cells, tmp_path)]
+    found = [searched.ledger() for searched in ledger.search_folders(cells, tmp_path)]
     assert [len(each.trials) for each in found] == [asked.search.trials] * len(cells)
     assert all(each.closed and each.best and not each.count("failed") for each in found)
     row, least, column = TUNED[name]

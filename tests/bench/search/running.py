@@ -50,7 +50,7 @@ def bench(folder: Path, *arguments: str, command: str = "run", code: int = 0) ->
 
 def ledgers(folder: Path, *settings: str) -> list[Ledger]:
     cells = load(str(folder / "tuned.yaml"), None, settings).cells()
-    return [book.ledger() for book in ledger.books(cells, folder / "bench-store")]
+    return [searched.ledger() for searched in ledger.search_folders(cells, folder / "bench-store")]
 
 
 def attempts(folder: Path) -> dict[str, list[Any]]:

@@ -81,7 +81,7 @@ def test_a_database_that_stays_away_is_said_in_one_line(monkeypatch: pytest.Monk
         raise OperationalError("SELECT 1", {}, Exception("server closed the connection"))
 
     with pytest.raises(ConnectionError, match="has been away for"):
-        optuna_storage.patiently(work)
+        optuna_storage.retry_until_back(work)
     assert len(calls) > 1
 
 

@@ -189,17 +189,17 @@ def test_a_hopeless_trial_is_pruned_and_the_best_is_not(
 
 def test_claims_are_exclusive_and_free_with_their_holder(page, tmp_path: Path) -> None:
     cell = cell_of(page, "search.trials=3")
-    one, two = (ledger.Book(cell, cell.folder(tmp_path)) for _ in range(2))
+    one, two = (ledger.SearchFolder(cell, cell.folder(tmp_path)) for _ in range(2))
 
-    def claim(book: ledger.Book) -> ledger.Claim | None:
-        with book.locked():
-            return book.claim()
+    def claim(searched: ledger.SearchFolder) -> ledger.Claim | None:
+        with searched.locked():
+            return searched.claim()
 
     first, second = claim(one), claim(two)
     assert first
     assert second
     assert (first.number, second.number) == (0, 1)
-    second.drawn({"lr": 0.02})
+    second.keep_values({"lr": 0.02})
     os_close(second)  # as if its process had died
     assert (one.ledger().running, one.ledger().interrupted) == (1, 1)
     taken = claim(one)
@@ -212,7 +212,7 @@ def test_claims_are_exclusive_and_free_with_their_holder(page, tmp_path: Path) -
     assert claim(two) is None
     for held in (first, taken, third):
         one.write(over(held.number, {"lr": 0.1}))
-        held.done()
+        held.release()
     assert two.ledger().closed
     assert claim(two) is None
 
@@ -225,17 +225,17 @@ def os_close(claim: ledger.Claim) -> None:
 
 def test_no_trial_begins_once_the_device_hours_are_spent(page, tmp_path: Path) -> None:
     cell = cell_of(page, "search.device_h=1")
-    book = ledger.Book(cell, cell.folder(tmp_path))
+    searched = ledger.SearchFolder(cell, cell.folder(tmp_path))
     for number, hours in enumerate((0.4, 0.5, 0.2)):
-        with book.locked():
-            claim = book.claim()
+        with searched.locked():
+            claim = searched.claim()
         assert claim
         assert claim.number == number
-        book.write(over(number, {"lr": 0.1}, device_h=hours, state="failed"))
-        claim.done()
-    with book.locked():
-        assert book.claim() is None
-    now = book.ledger()
+        searched.write(over(number, {"lr": 0.1}, device_h=hours, state="failed"))
+        claim.release()
+    with searched.locked():
+        assert searched.claim() is None
+    now = searched.ledger()
     assert now.exhausted
     assert now.closed
     assert now.chosen is None  # every trial failed

@@ -76,7 +76,7 @@ class Bench:
 
     @property
     def trials(self) -> list[Any]:
-        return ledger.books(self.cells, self.store.root)[0].ledger().trials
+        return ledger.search_folders(self.cells, self.store.root)[0].ledger().trials
 
 
 def test_a_trial_of_several_seeds_is_judged_by_their_mean(page, tmp_path: Path) -> None:
@@ -179,10 +179,10 @@ def test_trials_that_ran_with_other_code_are_told(page, tmp_path: Path) -> None:
     bench = Bench(page, tmp_path)
     for _ in range(2):
         bench.run(bench.take(), [0.4])
-    (book,) = ledger.books(bench.cells, bench.store.root)
+    (searched,) = ledger.search_folders(bench.cells, bench.store.root)
     today = dict(source_digests.of_run(bench.cells[0].base))
-    assert book.ledger(today).outdated_summary == ""
-    found = book.ledger({**today, "models/mlp.py": "another"})
+    assert searched.ledger(today).outdated_summary == ""
+    found = searched.ledger({**today, "models/mlp.py": "another"})
     assert found.outdated == 2
     assert found.outdated_summary == (
         "2 of 2 trials ran with other code (models/mlp.py changed since)"
@@ -211,7 +211,7 @@ def test_the_ceiling_in_device_hours_ends_a_search(page, tmp_path: Path) -> None
         bench.run(bench.take(), [0.5])
     assert bench.tuner.take() is None
     assert not bench.tuner.open
-    found = ledger.books(bench.cells, bench.store.root)[0].ledger()
+    found = ledger.search_folders(bench.cells, bench.store.root)[0].ledger()
     assert found.closed
     assert found.exhausted
     assert found.device_h == pytest.approx(0.75)
@@ -233,7 +233,7 @@ def test_what_was_chosen_is_a_page_with_the_final_runs(page, tmp_path: Path) -> 
     for value in (0.4, 0.6):
         bench.run(bench.take(), [value])
     study = load(page(tuned_page()), None, ["search.trials=2"])
-    found = [book.ledger() for book in ledger.books(bench.cells, bench.store.root)]
+    found = [searched.ledger() for searched in ledger.search_folders(bench.cells, bench.store.root)]
     ((dataset, text),) = chosen_page.pages(study, found).items()
     assert dataset == "digits"
     (tmp_path / "chosen.yaml").write_text(text, encoding="utf-8")
