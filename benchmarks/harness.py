@@ -31,9 +31,9 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.common import verdict
-from lightning_bench.bench.run.control import Conductor, Control
+from lightning_bench.bench.run.control import Control, ControlCallback
 from lightning_bench.bench.run.loading import load, make_task, optimisation
-from lightning_bench.bench.run.trainer import quieten
+from lightning_bench.bench.run.trainer import silence_warnings
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.store import Store
 from lightning_bench.data.loader import Order
@@ -112,20 +112,20 @@ def harness(make: Make, epochs: int, folder: Path, **options: Any) -> Pairs:
     task.progress.total_steps = epochs * len(loader)
     turns = Turns(by_hand(make), len(loader))
     control = Control(request=partial(Store(folder).requested, folder), **options)
-    conductor = Conductor(loader, control, dict)
+    control_callback = ControlCallback(loader, control, dict)
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=1,
         max_epochs=epochs,
         deterministic="warn",
-        callbacks=[conductor, turns],
+        callbacks=[control_callback, turns],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         use_distributed_sampler=False,
     )
-    trainer.fit(task, conductor.bites(task))
+    trainer.fit(task, control_callback.step_chunks(task))
     return turns.found
 
 
@@ -225,7 +225,7 @@ if __name__ == "__main__":
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    quieten()
+    silence_warnings()
     if chosen.only != "mixer":
         kept = {"seconds": chosen.seconds, "epochs": 60, "skip": 5, "target": 1.3}
         ways = {

@@ -43,7 +43,7 @@ from lightning_bench.bench.run.training import train
 import torch
 torch.set_num_threads(1)
 spec = load("quickstart", None, ["recipe.epochs=1"]).runs()[0].spec
-outcome = train(spec, device="cpu", tell=lambda epoch: None)
+outcome = train(spec, device="cpu", on_epoch=lambda epoch: None)
 print(time.perf_counter() - began - outcome.train_s)
 """
 

@@ -1,4 +1,4 @@
-"""Reporter: what is read of a training at each epoch's end, and at its own."""
+"""Lightning callbacks that read a training: learning curve, final weights, probes."""
 
 import importlib
 import math
@@ -23,12 +23,12 @@ class Diverged(ArithmeticError):
 
 
 @dataclass
-class Reporter(pl.Callback):
-    """Reads an epoch's results once, stops a diverged run and keeps the learning curve."""
+class LearningCurve(pl.Callback):
+    """Keeps the learning curve: reads each epoch's results once, and stops a diverged run."""
 
-    tell: Callable[[Epoch], None]
+    on_epoch: Callable[[Epoch], None]
     val_size: int
-    curve: list[Epoch] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
     validation_s: float = 0.0
     probe: Callable[[Task], dict[str, float]] = lambda task: {}
 
@@ -54,20 +54,20 @@ class Reporter(pl.Callback):
         )
         if not math.isfinite(epoch.train_loss):
             raise Diverged(f"the training loss is {epoch.train_loss} in epoch {epoch.epoch}")
-        self.curve.append(epoch)
-        self.tell(epoch)
+        self.epochs.append(epoch)
+        self.on_epoch(epoch)
 
 
 @dataclass
-class Ending(pl.Callback):
-    """Ends the training, and takes the final weights along where they are to be kept."""
+class FinalWeights(pl.Callback):
+    """Ends the training, and keeps the final weights where they are to be kept."""
 
     keep: bool
     weights: dict[str, torch.Tensor] | None = None
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Lightning skips a training that an earlier attempt had finished, and its end."""
-        if trainer.fit_loop.done:
+        if trainer.current_epoch >= (trainer.max_epochs or 0):
             self.on_train_end(trainer, pl_module)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -84,7 +84,7 @@ class Ending(pl.Callback):
 
 
 def check_scored(index: torch.Tensor, size: int, split: str = "test") -> None:
-    """Every example of a split exactly once, or the run is worth nothing."""
+    """Check that every example of a split was scored exactly once."""
     if not torch.equal(index.cpu(), torch.arange(size)):
         unique = len(torch.unique(index))
         raise AssertionError(
@@ -92,17 +92,17 @@ def check_scored(index: torch.Tensor, size: int, split: str = "test") -> None:
         )
 
 
-def prober(spec: RunSpec, data: DataModule) -> Callable[[Task], dict[str, float]]:
-    """What measures the model as evaluation sees it, on the first validation batch."""
+def make_probe(spec: RunSpec, data: DataModule) -> Callable[[Task], dict[str, float]]:
+    """A function that runs the probes of a spec on the model, on the first validation batch."""
     measures = [importlib.import_module(PROBES[name].module).measure for name in spec.probes]
 
     def probe(task: Task) -> dict[str, float]:
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         if measures:
             inputs = tuple(x.to(task.device) for x in next(iter(data.val_dataloader())).inputs)
             with task.evaluated(), gathered(task.model):
                 for measure in measures:
-                    found |= measure(task.model, inputs)
-        return found
+                    values |= measure(task.model, inputs)
+        return values
 
     return probe

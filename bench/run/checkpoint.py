@@ -1,4 +1,4 @@
-"""Checkpoint: the files of where training stands, and which of them may be believed.
+"""Checkpoint files: written atomically, named by their digests, and verified when read.
 
 They lie in `checkpoints/` of an attempt, named `<epoch>-<step>-<digest>.pt`: the name tells
 whether the content is whole, so that one renaming puts both in place. Contents are tensors and
@@ -31,7 +31,7 @@ _NAME = re.compile(r"(?P<moment>\d{6}-\d{9})-(?P<digest>[0-9a-f]{16})\.(?P<kind>
 
 
 class Resumed(NamedTuple):
-    """An earlier attempt, and where it stood."""
+    """An earlier attempt, and the state of its newest checkpoint."""
 
     attempt: int
     state: State
@@ -72,18 +72,18 @@ class Checkpoints:
         self.last_cost_s = time.perf_counter() - started
 
     def newest(self, rank: Rank = ALONE) -> Resumed | None:
-        """The newest of the earlier attempts that every rank can read its part of; all must call.
+        """The newest checkpoint of earlier attempts that every rank can read; all ranks must call.
 
         Why one is passed over is printed to the log of the first.
         """
         candidates = self._candidates() if rank.first else iter(())
         while True:
-            found = [next(candidates, None)]
+            candidate = [next(candidates, None)]
             if rank.world > 1:
-                dist.broadcast_object_list(found)
-            if found[0] is None:
+                dist.broadcast_object_list(candidate)
+            if candidate[0] is None:
                 return None
-            attempt, path, state = found[0]
+            attempt, path, state = candidate[0]
             part: State | None = {}
             if "parts" in state:
                 part = read(path.with_name(state["parts"][rank.index]))
@@ -148,11 +148,11 @@ def _write(content: State, folder: Path, prefix: str, suffix: str) -> str:
 
 def read(path: Path) -> State | None:
     """The content of such a file, on the CPU, or None where it is cut short or altered."""
-    found = _NAME.fullmatch(path.name)
+    name = _NAME.fullmatch(path.name)
     try:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found is None or digest[:16] != found["digest"]:
+        if name is None or digest[:16] != name["digest"]:
             return None
         state: State = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""Standing: where training stands, taken down so that going on from there changes no bit."""
+"""Checkpoint state: captured and restored so that a resumed training changes no bit."""
 
 import random
 from typing import Any, cast
@@ -8,13 +8,14 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 
+from lightning_bench.bench.run import compat
 from lightning_bench.bench.run.checkpoint import State
-from lightning_bench.bench.run.fsdp import Sharded
+from lightning_bench.bench.run.fsdp import ShardedStrategy
 from lightning_bench.models.tasks.task import Task
 
 
 def capture(trainer: pl.Trainer, task: Task, epoch: int) -> tuple[State, State | None]:
-    """Where training stands, and this rank's part of it where each has its own.
+    """The state of training, and this rank's shard of it where the model is sharded.
 
     All ranks must call it. `epoch` is the one that goes on next, from the task's own `batch`.
     """
@@ -25,34 +26,33 @@ def capture(trainer: pl.Trainer, task: Task, epoch: int) -> tuple[State, State |
         "batch": progress.batch,
         "precision": trainer.precision_plugin.state_dict(),
     }
-    mine: State = {"random": random_states(), "loss_sum": progress.loss_sum.cpu()}
-    if isinstance(strategy, Sharded):
-        return state, mine | strategy.mine()
-    ranks = [mine]
+    own: State = {"random": random_states(), "loss_sum": progress.loss_sum.cpu()}
+    if isinstance(strategy, ShardedStrategy):
+        return state, own | strategy.local_state_dict()
+    ranks = [own]
     if trainer.world_size > 1:
         ranks = [{} for _ in range(trainer.world_size)]
-        dist.all_gather_object(ranks, mine)
+        dist.all_gather_object(ranks, own)
     state["weights"] = strategy.lightning_module_state_dict()
     state["optimizer"] = strategy.optimizer_state(strategy.optimizers[0])
     return {**state, "ranks": ranks}, None
 
 
 def restore(trainer: pl.Trainer, task: Task, state: State) -> None:
-    """Put training where it stood; to be called when Lightning has set all up."""
+    """Restore the state of training; to be called when Lightning has set all up."""
     strategy = trainer.strategy
-    if isinstance(strategy, Sharded):
-        strategy.take(state)
-        mine = state
+    if isinstance(strategy, ShardedStrategy):
+        strategy.load_local_state_dict(state)
+        own = state
     else:
         strategy.load_model_state_dict({"state_dict": state["weights"]})
         strategy.load_optimizer_state_dict({"optimizer_states": [state["optimizer"]]})
-        mine = state["ranks"][trainer.global_rank]
+        own = state["ranks"][trainer.global_rank]
     trainer.precision_plugin.load_state_dict(state["precision"])
-    progress: Any = trainer.fit_loop.epoch_progress.current
-    progress.ready = progress.started = progress.processed = progress.completed = state["epoch"]
+    compat.set_current_epoch(trainer, state["epoch"])
     task.progress.step, task.progress.batch = state["step"], state["batch"]
-    task.progress.loss_sum = mine["loss_sum"].to(task.device)
-    set_random_states(mine["random"])
+    task.progress.loss_sum = own["loss_sum"].to(task.device)
+    set_random_states(own["random"])
 
 
 def random_states() -> State:

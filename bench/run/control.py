@@ -1,4 +1,4 @@
-"""Conductor: how a run's ranks keep together, take requests, and leave checkpoints on the way."""
+"""Control of a training between its steps: step chunks, requests from outside, checkpoints."""
 
 import signal
 import sys
@@ -21,7 +21,7 @@ from lightning_bench.data.loader import Loader
 from lightning_bench.models.tasks.task import Task
 
 #: A call of the training loop takes as many steps as fit into this; then the ranks agree anew.
-_BITE_S = 0.1
+_CHUNK_S = 0.1
 #: No more of them, however short: a GPU's steps are not done when the call returns.
 _MOST_STEPS = 256
 #: A request is looked for no more often than this: a file that is not there costs microseconds.
@@ -58,9 +58,9 @@ class Interrupt:
 
 @dataclass
 class Control:
-    """What may reach a run from outside, and what it leaves for a later attempt.
+    """Requests that may reach a run from outside, and the checkpoints that it leaves.
 
-    Without `checkpoints` nothing is written and nothing taken up. With `checkpoint_s` 0 there is
+    Without `checkpoints` nothing is written and nothing resumed. With `checkpoint_s` 0 there is
     one after every step, whatever that costs; else they cost 2 % of the time at most.
     """
 
@@ -73,11 +73,11 @@ class Control:
 
 
 @dataclass
-class Conductor(pl.Callback):
-    """Sets the pace of the training loop, and what happens between its calls.
+class ControlCallback(pl.Callback):
+    """Lightning callback: sets the size of step chunks, takes requests and saves checkpoints.
 
-    `extra` is what else a checkpoint is to hold, `state` one to go on from. A validation has so
-    many batches on this rank.
+    `extra` is further state for a checkpoint, `state` one to resume. A validation has so many
+    batches on this rank.
     """
 
     loader: Loader
@@ -91,12 +91,12 @@ class Conductor(pl.Callback):
     _asked: Request | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
 
-    def bites(self, task: Task) -> "Bites":
+    def step_chunks(self, task: Task) -> "StepChunks":
         """What Lightning is to iterate over in place of the loader."""
-        return Bites(self, task)
+        return StepChunks(self, task)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Go on from where an earlier attempt stood."""
+        """Restore the checkpoint of an earlier attempt."""
         assert isinstance(pl_module, Task)
         if self.state is not None:
             restore(trainer, pl_module, self.state)
@@ -122,14 +122,14 @@ class Conductor(pl.Callback):
         """Agree on what to do next, in the middle of an epoch."""
         assert isinstance(pl_module, Task)
         took = time.perf_counter() - self._started
-        wanted = int(_BITE_S / max(took, 1e-9) * self.steps)
+        wanted = int(_CHUNK_S / max(took, 1e-9) * self.steps)
         # Not all at once, since the first steps of all are slower or faster than the rest.
         most = self.control.most_steps if self.control.checkpoint_s else 1
         self.steps = max(1, min(wanted, 4 * self.steps, most))
         self._agree(trainer, pl_module, epoch=trainer.current_epoch, due=self.control.checkpoint_s)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Agree on what to do after an epoch, of which a reporter before this has read all."""
+        """Agree on what to do after an epoch, whose results LearningCurve has read before."""
         assert isinstance(pl_module, Task)
         self._agree(trainer, pl_module, epoch=trainer.current_epoch + 1, due=0.0)
 
@@ -165,9 +165,9 @@ class Conductor(pl.Callback):
         save = trainer.is_global_zero and self._due(due)
         if trainer.world_size > 1:
             steps = self.steps if trainer.is_global_zero else 0
-            told = torch.tensor([stop, prune, save, steps], dtype=torch.int32, device=task.device)
-            dist.all_reduce(told, dist.ReduceOp.MAX)
-            stop, prune, save, self.steps = told.tolist()
+            agreed = torch.tensor([stop, prune, save, steps], dtype=torch.int32, device=task.device)
+            dist.all_reduce(agreed, dist.ReduceOp.MAX)
+            stop, prune, save, self.steps = agreed.tolist()
         if prune:
             raise Pruned
         if save or stop:
@@ -189,9 +189,9 @@ class Conductor(pl.Callback):
         if several:
             took = (time.perf_counter() - self._validating) / (number + 1)
             apart = max(1, int(_APART_S / took)) if trainer.is_global_zero else 0
-            told = torch.tensor([stop, apart], dtype=torch.int32, device=task.device)
-            dist.all_reduce(told, dist.ReduceOp.MAX)
-            stop, self._meeting = bool(told[0]), number + int(told[1])
+            agreed = torch.tensor([stop, apart], dtype=torch.int32, device=task.device)
+            dist.all_reduce(agreed, dist.ReduceOp.MAX)
+            stop, self._meeting = bool(agreed[0]), number + int(agreed[1])
         return stop
 
     def _save(self, trainer: pl.Trainer, task: Task, epoch: int) -> None:
@@ -218,26 +218,26 @@ class Conductor(pl.Callback):
         return time.monotonic() - self._saved >= max(due, least)
 
 
-class Bites:
-    """The rest of an epoch in portions of the conductor's size, each an iterator of batches.
+class StepChunks:
+    """The rest of an epoch in chunks of steps, each an iterator of as many batches.
 
-    Without a length, so that Lightning asks for the next portion before it takes one: then it
-    knows the last. An epoch of which nothing is left is one empty portion.
+    Without a length, so that Lightning fetches the next chunk before it trains on one: then it
+    knows the last. An epoch of which nothing is left is one empty chunk.
     """
 
     batch_sampler = None
 
-    def __init__(self, conductor: Conductor, task: Task) -> None:
-        self.conductor, self.task = conductor, task
-        self.sampler = conductor.loader.sampler
+    def __init__(self, control: ControlCallback, task: Task) -> None:
+        self.control, self.task = control, task
+        self.sampler = control.loader.sampler
 
     def __iter__(self) -> Iterator[Iterator[Batch]]:
-        """Yield the portions; their batches are made when they are taken."""
-        loader = self.conductor.loader
+        """Yield the chunks; their batches are made when they are trained on."""
+        loader = self.control.loader
         left = len(loader) - self.task.progress.batch
         batches = loader.batches(self.task.progress.batch)
         while True:
-            size = min(self.conductor.steps, left)
+            size = min(self.control.steps, left)
             left -= size
             yield islice(batches, size)
             if not left:

@@ -1,4 +1,4 @@
-"""Contextual: what a frozen encoder says of a data set's texts, computed once for all runs.
+"""Encoder cache: the states of a frozen encoder for a data set's texts, computed once for all runs.
 
 The states are kept in half precision beside the tokenised texts, named by what they were computed
 from. Every run maps the same file; what is in it doesn't depend on how many cores computed it.
@@ -31,12 +31,12 @@ _FORMAT = 1
 _TOKENS = 2048  # in a batch, about
 
 
-class Unkept(Exception):
+class NotCacheable(Exception):
     """Why the states can't be kept."""
 
 
-def remember(model: nn.Module, data: object, device: str) -> None:
-    """Give the model's frozen encoder, if it has one, the memory of what it says of these texts.
+def attach(model: nn.Module, data: object, device: str) -> None:
+    """Give the model's frozen encoder, if it has one, the cache of its states for these texts.
 
     Says in the log where that is kept, or why it is not.
     """
@@ -44,7 +44,7 @@ def remember(model: nn.Module, data: object, device: str) -> None:
     if not isinstance(embedding, FrozenEncoder) or not isinstance(data, TextData):
         return
     started = time.perf_counter()
-    texts = _different(data.splits.values())
+    texts = _distinct(data.splits.values())
     width = embedding.project.in_features
     size = sum(map(len, texts)) * width * np.dtype(np.float16).itemsize
 
@@ -54,13 +54,13 @@ def remember(model: nn.Module, data: object, device: str) -> None:
         draft.save("signs", np.concatenate(texts))
         draft.save("starts", starts)
         states = draft.empty("states", (int(starts[-1]), width), np.float16)
-        _say_all(embedding, texts, starts, states, device)
+        _encode_all(embedding, texts, starts, states, device)
 
     try:
         kept = cache.bundle(
             f"{data.entry.name}-states", _made_from(embedding, data), fill, verified=True
         )
-    except (Unkept, OSError) as error:
+    except (NotCacheable, OSError) as error:
         _log(f"the encoder's states are computed in every epoch, since {error}")
         return
     arrays = (torch.from_numpy(kept.array(name)) for name in ("signs", "starts", "states"))
@@ -90,7 +90,7 @@ def _made_from(embedding: FrozenEncoder, data: TextData) -> dict[str, Any]:
     }
 
 
-def _different(splits: Iterable[Texts]) -> list[np.ndarray]:
+def _distinct(splits: Iterable[Texts]) -> list[np.ndarray]:
     """The signs of each text once, by length, so that batches need hardly any pads."""
     found: dict[bytes, np.ndarray] = {}
     for split in splits:
@@ -104,15 +104,17 @@ def _different(splits: Iterable[Texts]) -> list[np.ndarray]:
 
 
 def _check_room(size: int) -> None:
-    """Raise Unkept where so many bytes are too many, or more than half of what is free."""
+    """Raise NotCacheable where so many bytes are too many, or more than half of what is free."""
     free = shutil.disk_usage(cache_folder()).free
     limits = {"are the most that is kept": MOST_BYTES, "are half the room in the cache": free // 2}
     for what, limit in limits.items():
         if size > limit:
-            raise Unkept(f"they would take {progress.size(size)}; {progress.size(limit)} {what}")
+            raise NotCacheable(
+                f"they would take {progress.size(size)}; {progress.size(limit)} {what}"
+            )
 
 
-def _say_all(
+def _encode_all(
     embedding: FrozenEncoder,
     texts: Sequence[np.ndarray],
     starts: np.ndarray,
@@ -121,24 +123,24 @@ def _say_all(
 ) -> None:
     """Fill in the states: on a CPU with one thread a core, each at a batch of its own."""
 
-    def say(rows: range) -> None:
+    def encode(rows: range) -> None:
         tokens = torch.zeros(len(rows), len(texts[rows[-1]]), dtype=torch.int64)
         mask = torch.zeros(tokens.shape, dtype=torch.bool)
         for i, row in enumerate(rows):
             tokens[i, : len(texts[row])] = torch.from_numpy(texts[row])
             mask[i, : len(texts[row])] = True
         inputs = (tokens >> 1).to(device), mask.to(device), (tokens & 1).to(device)
-        said = embedding.encode(*inputs)[inputs[1]]
-        if not said.abs().max() < np.finfo(np.float16).max:
-            raise Unkept("they are too large for half precision")
-        states[starts[rows[0]] : starts[rows[-1] + 1]] = said.half().cpu().numpy()
+        encoded = embedding.encode(*inputs)[inputs[1]]
+        if not encoded.abs().max() < np.finfo(np.float16).max:
+            raise NotCacheable("they are too large for half precision")
+        states[starts[rows[0]] : starts[rows[-1] + 1]] = encoded.half().cpu().numpy()
 
     threads, cores = torch.get_num_threads(), usable_cores()
     pool = ThreadPoolExecutor(cores if device == "cpu" else 1)
     embedding.encoder.to(device)
     torch.set_num_threads(1)
     try:
-        for done in pool.map(say, _batches(texts)):
+        for done in pool.map(encode, _batches(texts)):
             del done
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Sharded: a task's model cut into parts, one a rank (FSDP), for what is too large for one device.
+"""FSDP: a task's model sharded over the ranks, for what is too large for one device.
 
 Each rank keeps its part of the weights, of the optimiser's state and of their averages, and saves
 and loads that alone: nothing is put together on the way, so it comes back bit for bit.
@@ -27,8 +27,8 @@ _UNIT = 20_000_000
 State = dict[str, Any]
 
 
-class Sharded(ModelParallelStrategy):
-    """Lightning's strategy for models that the strategy itself is to cut up."""
+class ShardedStrategy(ModelParallelStrategy):
+    """Lightning's strategy that shards the model by itself."""
 
     def __init__(self, world: int) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class Sharded(ModelParallelStrategy):
 
     @property
     def task(self) -> Task:
-        """What is trained."""
+        """The task that is trained."""
         assert isinstance(self.lightning_module, Task)
         return self.lightning_module
 
@@ -62,8 +62,8 @@ class Sharded(ModelParallelStrategy):
         finally:
             model.set_requires_gradient_sync(True)
 
-    def mine(self) -> State:
-        """This rank's part of the weights and of the optimiser's state."""
+    def local_state_dict(self) -> State:
+        """This rank's shard of the weights and of the optimiser's state."""
         optimizer = self.optimizers[0].state_dict()
         optimizer["state"] = {
             number: {name: part(value) for name, value in state.items()}
@@ -72,8 +72,8 @@ class Sharded(ModelParallelStrategy):
         weights = {name: part(value) for name, value in self.task.state_dict().items()}
         return {"weights": weights, "optimizer": optimizer}
 
-    def take(self, state: State) -> None:
-        """Go on from a part that `mine` gave."""
+    def load_local_state_dict(self, state: State) -> None:
+        """Load a shard that `local_state_dict` gave."""
         for name, value in self.task.state_dict().items():
             part(value).copy_(state["weights"][name])
         optimizer = self.optimizers[0]
@@ -94,8 +94,8 @@ class Sharded(ModelParallelStrategy):
             task.average_weights(task.average.decay)
 
 
-class InStep:
-    """A rank's batches of a split in evaluation, as many as any rank has.
+class PaddedBatches:
+    """A rank's batches of an evaluation split, padded to as many as any rank has.
 
     All ranks call a sharded model together. So one without a share of the last batch repeats the
     one before with a `global_size` of 0, which nothing counts.
@@ -113,7 +113,7 @@ class InStep:
         return self.count
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield this rank's batches, then what keeps the others company."""
+        """Yield this rank's batches, then the padding."""
         batch = None
         for batch in self.loader:
             yield batch
@@ -122,7 +122,7 @@ class InStep:
 
 
 def units(model: nn.Module) -> list[nn.Module]:
-    """The smallest modules with more than so many parameters, which are gathered as they are used.
+    """The FSDP units: the smallest modules with more than so many parameters.
 
     Not what others use, too, while it is not being called: embeddings, and weights that are tied.
     """
@@ -130,7 +130,7 @@ def units(model: nn.Module) -> list[nn.Module]:
     for module in model.modules():
         for parameter in module.parameters(recurse=False):
             owners[id(parameter)] = owners.get(id(parameter), 0) + 1
-    found: list[nn.Module] = []
+    found_units: list[nn.Module] = []
 
     def visit(module: nn.Module) -> int:
         """The parameters of a module that no unit has."""
@@ -140,11 +140,11 @@ def units(model: nn.Module) -> list[nn.Module]:
         alone = all(owners[id(p)] == 1 for p in module.parameters())
         if left <= _UNIT or module is model or not called or not alone:
             return left
-        found.append(module)
+        found_units.append(module)
         return 0
 
     visit(model)
-    return found
+    return found_units
 
 
 def _is_part(value: Any, parameter: DTensor) -> bool:

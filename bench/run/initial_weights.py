@@ -1,4 +1,4 @@
-"""Start: where the weights are that a run starts from, what is in them, and how they are taken."""
+"""Initial weights: finding the file that a run starts from, and loading it into the model."""
 
 import hashlib
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SHOWN = 4  # names of new tensors in the log
 
 
 @dataclass(frozen=True)
-class Origin:
+class WeightsFile:
     """A file of weights: those that an attempt at a run left, or published ones by their name."""
 
     path: Path
@@ -32,34 +32,36 @@ class Origin:
         return self.name or f"run {self.key}, attempt {self.attempt}"
 
 
-def find(spec: RunSpec, store: Store | None = None, attempt: Path | None = None) -> Origin | None:
-    """The weights that a run starts from; DataError where they are not to be had.
+def find(
+    spec: RunSpec, store: Store | None = None, attempt: Path | None = None
+) -> WeightsFile | None:
+    """Find the weights that a run starts from; DataError where they are not to be had.
 
     Those of another run are in the store, of its newest attempt unless a folder is named.
     """
     if spec.weights:
-        return Origin(published(spec.weights), name=spec.weights)
+        return WeightsFile(published(spec.weights), name=spec.weights)
     if spec.start is None:
         return None
     key = spec.start.key
     if attempt is not None:
         number = int(attempt.name.rpartition(".")[2])
-        found = Store(attempt.parents[1]).read(key, number)
+        left = Store(attempt.parents[1]).read(key, number)
     elif store is not None and (newest := store.scan([key]).get(key)):
-        found = newest
+        left = newest
     else:
         raise DataError(f"the run {key}, which this one starts from, has not been run")
-    if not found.kept or found.record is None or found.record.weights is None:
-        raise DataError(f"attempt {found.number} at {key} left no weights to start from")
-    return Origin(found.folder / FILE, key, found.number, expected=found.record.weights)
+    if not left.kept or left.record is None or left.record.weights is None:
+        raise DataError(f"attempt {left.number} at {key} left no weights to start from")
+    return WeightsFile(left.folder / FILE, key, left.number, expected=left.record.weights)
 
 
 def published(name: str) -> Path:
     """The file of published weights: of a path, or of a repository in the mirror or the hub."""
-    given = Path(name).expanduser()
-    if given.is_file():
-        return given
-    folder = given if given.is_dir() else repository.files(name, _PATTERNS, kind="model")[0].parent
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    folder = path if path.is_dir() else repository.files(name, _PATTERNS, kind="model")[0].parent
     files = sorted(folder.glob(_PATTERNS[0]))
     if len(files) != 1:
         raise DataError(f"{name} has {len(files)} files of weights, not one: name the file")
@@ -69,42 +71,42 @@ def published(name: str) -> Path:
 _PATTERNS = ("*.safetensors",)
 
 
-def load(model: nn.Module, origin: Origin, spec: RunSpec) -> Start:
-    """Load the weights into the model, say in the log what was taken, and return it as recorded."""
-    digest = file_digest(origin.path)
-    if origin.expected and digest != origin.expected:
-        raise DataError(f"the weights of {origin} are damaged: {origin.path}")
+def load(model: nn.Module, source: WeightsFile, spec: RunSpec) -> Start:
+    """Load the weights into the model, log how many parameters were taken, and return that."""
+    digest = file_digest(source.path)
+    if source.expected and digest != source.expected:
+        raise DataError(f"the weights of {source} are damaged: {source.path}")
     same = spec.start is None or _same_outputs(spec.start, spec)
-    done = start(model, read(origin.path), of=str(origin), same_outputs=same)
+    done = start(model, read(source.path), of=str(source), same_outputs=same)
     new = ", ".join(done.new[:_SHOWN]) + (" …" if len(done.new) > _SHOWN else "")
     print(  # noqa: T201 - the log
-        f"starts from {origin}: {done.taken:,} parameters taken, {done.fresh:,} new"
+        f"starts from {source}: {done.taken:,} parameters taken, {done.fresh:,} new"
         f"{f' ({new})' if new else ''}",
         flush=True,
     )
     return Start(
-        key=origin.key,
-        attempt=origin.attempt,
-        weights=origin.name,
+        key=source.key,
+        attempt=source.attempt,
+        weights=source.name,
         weights_sha256=digest,
         taken=done.taken,
         fresh=done.fresh,
     )
 
 
-def arguments(spec: RunSpec) -> tuple[dict[str, Scalar], dict[str, str]]:
+def model_arguments(spec: RunSpec) -> tuple[dict[str, Scalar], dict[str, str]]:
     """The model's arguments, with repositories of weights as their folders on this machine.
 
     And the digests of what lies there, by the names that the arguments give.
     """
-    found, digests = dict(spec.model.args), {}
-    for argument in sorted(WEIGHTS & found.keys()):
-        name = str(found[argument])
+    arguments, digests = dict(spec.model.args), {}
+    for argument in sorted(WEIGHTS & arguments.keys()):
+        name = str(arguments[argument])
         if not Path(name).is_dir():
             files = repository.files(name, repository.WEIGHTS, kind="model")
-            found[argument] = str(files[0].parent)
-        digests[name] = folder_digest(Path(str(found[argument])))
-    return found, digests
+            arguments[argument] = str(files[0].parent)
+        digests[name] = folder_digest(Path(str(arguments[argument])))
+    return arguments, digests
 
 
 def file_digest(path: Path) -> str:

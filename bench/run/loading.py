@@ -1,13 +1,13 @@
-"""Loading: the data, the model and the task that a spec names."""
+"""Loading the data, the model and the task that a spec names."""
 
 import importlib
 from collections.abc import Callable
 
 import torch
 
-from lightning_bench.bench.run import initial_weights as starts
+from lightning_bench.bench.run import initial_weights
 from lightning_bench.bench.run.distributed import ALONE, Rank
-from lightning_bench.bench.run.initial_weights import Origin
+from lightning_bench.bench.run.initial_weights import WeightsFile
 from lightning_bench.bench.spec import Recipe, RunSpec
 from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.study import compatibility
@@ -58,16 +58,17 @@ def revision(entry: DataSet) -> str:
 
 
 def load_model(
-    spec: RunSpec, data: DataModule, origin: Callable[[RunSpec], Origin | None]
+    spec: RunSpec, data: DataModule, find_weights: Callable[[RunSpec], WeightsFile | None]
 ) -> tuple[torch.nn.Module, Start | None, dict[str, str]]:
-    """The model with the weights that it starts from, whose they are, and digests of others."""
+    """The model with its initial weights, what they were, and digests of its arguments' weights."""
     try:
-        arguments, digests = starts.arguments(spec)
+        arguments, digests = initial_weights.model_arguments(spec)
         model = registry.create(spec.model.name, **data.facts(), **arguments)
         if data.entry.task == "pretrain":
             add_pair_head(model)
-        found = origin(spec)
-        return model, starts.load(model, found, spec) if found else None, digests
+        weights = find_weights(spec)
+        start = initial_weights.load(model, weights, spec) if weights else None
+        return model, start, digests
     except DataError as error:
         raise DataProblem(str(error)) from error
 

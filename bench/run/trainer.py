@@ -1,10 +1,10 @@
-"""Trainer: Lightning's, set up for the ranks, the precision and the device of a run."""
+"""Lightning's Trainer, set up for the ranks, the precision and the device of a run."""
 
 import random
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytorch_lightning as pl
@@ -15,11 +15,11 @@ from pytorch_lightning.utilities import disable_possible_user_warnings
 
 from lightning_bench.bench.execute.job import Strategy
 from lightning_bench.bench.run.distributed import Rank, RankEnvironment
-from lightning_bench.bench.run.fsdp import Sharded
+from lightning_bench.bench.run.fsdp import ShardedStrategy
 from lightning_bench.bench.spec import Recipe
 
 
-class Mixed(MixedPrecision):
+class ForwardMixedPrecision(MixedPrecision):
     """Mixed precision in the forward pass alone: a call takes several steps, backward and all."""
 
     @contextmanager
@@ -34,7 +34,9 @@ def make_trainer(
     """The trainer of one rank; it says and saves nothing by itself."""
     plugins: list[Any] = [RankEnvironment(rank)]
     if recipe.precision != "fp32":
-        plugins.append(Mixed("bf16-mixed" if recipe.precision == "bf16" else "16-mixed", device))
+        mode: Literal["bf16-mixed", "16-mixed"]
+        mode = "bf16-mixed" if recipe.precision == "bf16" else "16-mixed"
+        plugins.append(ForwardMixedPrecision(mode, device))
     return pl.Trainer(
         accelerator="gpu" if device == "cuda" else device,
         devices=rank.world // rank.nodes,
@@ -61,7 +63,7 @@ def _strategy(rank: Rank, strategy: Strategy) -> str | pl.strategies.Strategy:
     if rank.world == 1:
         return "auto"
     if strategy == "fsdp":
-        return Sharded(rank.world)
+        return ShardedStrategy(rank.world)
     # Buffers are equal on all ranks as it is, and sending them would need as many batches of
     # validation on each.
     return DDPStrategy(forward_sync_buffers=False)
@@ -74,7 +76,7 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def quieten() -> None:
-    """Silence what Lightning says of choices that were made on purpose."""
+def silence_warnings() -> None:
+    """Silence Lightning's warnings of choices that were made on purpose."""
     disable_possible_user_warnings()
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")

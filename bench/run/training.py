@@ -1,40 +1,44 @@
-"""One run inside its own process: data, model, Lightning, and what came out."""
+"""The training of one run, in its own process: from a spec to what its record needs."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from torch import nn
 
 from lightning_bench.bench.execute.job import Strategy
-from lightning_bench.bench.run import initial_weights as starts
-from lightning_bench.bench.run.callbacks import Ending, Reporter, check_scored, prober
-from lightning_bench.bench.run.checkpoint import State
-from lightning_bench.bench.run.control import Conductor, Control, Pruned
+from lightning_bench.bench.run import initial_weights
+from lightning_bench.bench.run.callbacks import (
+    FinalWeights,
+    LearningCurve,
+    check_scored,
+    make_probe,
+)
+from lightning_bench.bench.run.checkpoint import Resumed, State
+from lightning_bench.bench.run.control import Control, ControlCallback, Pruned
 from lightning_bench.bench.run.distributed import ALONE, Rank
-from lightning_bench.bench.run.fsdp import InStep
-from lightning_bench.bench.run.initial_weights import Origin
+from lightning_bench.bench.run.fsdp import PaddedBatches
+from lightning_bench.bench.run.initial_weights import WeightsFile
 from lightning_bench.bench.run.loading import load, load_model, make_task, revision
-from lightning_bench.bench.run.trainer import make_trainer, quieten, seed_everything
+from lightning_bench.bench.run.trainer import make_trainer, seed_everything, silence_warnings
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import DataFacts, Epoch, Start
 from lightning_bench.bench.study.compatibility import unfit_devices
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
-
-#: What stands in a checkpoint where nothing has gone before.
-_BEFORE: State = {"curve": [], "validation_s": 0.0, "train_s": 0.0, "total_s": 0.0, "attempts": []}
+from lightning_bench.models.tasks.task import Task
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training and the one test left, before it becomes a record.
+    """The results of training and of the one test, before they become a record.
 
-    A pruned run and a trial have no metrics. The seconds are of all attempts that it went on from.
+    A pruned run and a trial have no metrics. The seconds are of all attempts that it resumed.
     """
 
     pruned: bool
@@ -58,126 +62,182 @@ def train(
     spec: RunSpec,
     *,
     device: str,
-    tell: Callable[[Epoch], None],
-    loaded: Callable[[DataModule], None] = lambda data: None,
+    on_epoch: Callable[[Epoch], None],
+    on_data: Callable[[DataModule], None] = lambda data: None,
     rank: Rank = ALONE,
     strategy: Strategy = "ddp",
     compiled: bool = False,
     control: Control | None = None,
-    origin: Callable[[RunSpec], Origin | None] = starts.find,
+    find_weights: Callable[[RunSpec], WeightsFile | None] = initial_weights.find,
     keep_weights: bool = False,
 ) -> Outcome:
     """Train as the spec says, then score the test split once, unless the run is a trial.
 
-    `loaded` is shown the data; `origin` finds the weights that the run starts from. Several
-    ranks, which have met, each call this and get the same.
+    All ranks of a process group call this, and get the same. `on_data` is called with the data,
+    `on_epoch` with each point of the learning curve, those of resumed attempts too.
     """
-    control = control or Control()
     if problem := unfit_devices(spec.recipe, device=device, devices=rank.world, strategy=strategy):
         raise ValueError(problem)
-    quieten()
+    control = control or Control()
+    silence_warnings()
     seed_everything(spec.seed)
-    data = load(spec, rank)
-    loaded(data)
-    model, begun, checkpoints = load_model(spec, data, origin)
-    if spec.model.args.get("encoder"):
-        from lightning_bench.bench.run import (
-            encoder_cache,  # here, since few runs need transformers
-        )
 
-        encoder_cache.remember(model, data, device)
+    data = load(spec, rank)
+    on_data(data)
+    model, start, checkpoints = load_model(spec, data, find_weights)
+    if spec.model.args.get("encoder"):
+        _cache_encoder(model, data, device)
     if spec.recipe.freeze:
-        freeze_body(model)  # before it is counted
-    counts = [(p.numel(), p.requires_grad) for p in model.parameters()]
-    if rank.world > 1:
-        model = synchronised(model, device)
-        # Each rank drops out something else.
-        seed_everything((spec.seed + rank.index * 1_000_003) % 2**32)
+        freeze_body(model)
+    size = _Size.of(model)
+    model = _distribute(model, spec, rank, device)
     if compiled:
         # Texts come in many lengths, images in one size: so each graph is made once, and does not
         # depend on which batch came first, as on going on from a checkpoint.
         model.compile(dynamic=data.entry.kind == "text")
     task = make_task(model, data.entry, spec.recipe)
-    probe = prober(spec, data)
+    probe = make_probe(spec, data)
     loader = data.train_dataloader() if spec.recipe.epochs else None
     task.progress.total_steps = spec.recipe.epochs * len(loader) if loader else 0
+
     resumed = control.checkpoints.newest(rank) if control.checkpoints else None
-    earlier = resumed.state if resumed else _BEFORE
-    reporter = Reporter(
-        tell,
-        data.sizes.get("val", 0),
-        curve=[Epoch.model_validate_json(line) for line in earlier["curve"]],
-        validation_s=earlier["validation_s"],
-        probe=probe,
-    )
-    ending = Ending(keep_weights)
-    for epoch in reporter.curve:
-        tell(epoch)
-    started = time.perf_counter() - earlier["train_s"]
-    attempts = [*earlier["attempts"], *([resumed.attempt] if resumed else [])]
+    history = _History(resumed, control.started, on_epoch, data.sizes.get("val", 0), probe)
 
-    def extra() -> dict[str, Any]:
-        now = time.perf_counter()
-        return {
-            "curve": [epoch.model_dump_json() for epoch in reporter.curve],
-            "validation_s": reporter.validation_s,
-            "train_s": now - started,
-            "total_s": now - control.started + earlier["total_s"],
-            "attempts": attempts,
-        }
+    def evaluated(batches: Any) -> Any:
+        return PaddedBatches(batches) if strategy == "fsdp" and rank.world > 1 else batches
 
-    cut = strategy == "fsdp" and rank.world > 1
-
-    def in_step(evaluated: Any) -> Any:
-        return InStep(evaluated) if cut else evaluated
-
-    callbacks: list[pl.Callback] = [reporter]
+    callbacks: list[pl.Callback] = [history.curve]
+    final = FinalWeights(keep_weights)
     if loader:
-        validation = in_step(data.val_dataloader())
+        validation = evaluated(data.val_dataloader())
         state = resumed.state if resumed else None
-        conductor = Conductor(loader, control, extra, state, len(validation))
-        callbacks += [conductor, ending]
+        pacing = ControlCallback(loader, control, history.state, state, len(validation))
+        callbacks += [pacing, final]
     trainer = make_trainer(spec.recipe, rank, device, strategy, callbacks)
     pruned = False
     try:
         if loader:
-            trainer.fit(task, conductor.bites(task), validation)
+            trainer.fit(task, pacing.step_chunks(task), validation)
     except Pruned:
         pruned = True
-    train_s = time.perf_counter() - started
-    metrics: dict[str, float] = {}
-    found: dict[str, torch.Tensor] = {}
-    tested = 0
+    train_s = history.train_s
+
+    test = _Test({}, {}, 0)
     if spec.tested and not pruned:
-        trainer.test(task, [in_step(split) for split in data.test_dataloader()], verbose=False)
-        metrics, found = task.test_results()
-        for name in task.tests:
-            prefix = "" if name == task.tests[0] else f"{name}_"
-            check_scored(found[f"{prefix}index"], data.sizes[name])
-            tested += data.sizes[name]
-        metrics |= probe(task)
+        test = _test(trainer, task, data, [evaluated(split) for split in data.test_dataloader()])
+        test.metrics.update(probe(task))
     sizes = {"train": 0, "val": 0, **data.sizes}
     seen = task.progress.step * min(spec.recipe.batch_size, sizes["train"])
     return Outcome(
         pruned=pruned,
-        metrics=metrics,
-        scored=tested,
-        predictions={name: value.cpu().numpy() for name, value in found.items()},
-        curve=reporter.curve,
+        metrics=test.metrics,
+        scored=test.scored,
+        predictions=test.predictions,
+        curve=history.curve.epochs,
         data=DataFacts(
             fingerprint=data.fingerprint,
             train=sizes["train"],
             val=sizes["val"],
-            test=tested,
+            test=test.scored,
             revision=revision(data.entry),
         ),
-        parameters=sum(count for count, _ in counts),
-        trainable_parameters=sum(count for count, trained in counts if trained),
+        parameters=size.parameters,
+        trainable_parameters=size.trainable,
         train_s=train_s,
-        train_examples_per_s=seen / (train_s - reporter.validation_s) if seen else 0.0,
-        resumed_from=attempts,
-        earlier_s=earlier["total_s"],
-        weights=ending.weights,
-        start=begun,
+        train_examples_per_s=seen / (train_s - history.curve.validation_s) if seen else 0.0,
+        resumed_from=history.attempts,
+        earlier_s=history.earlier_s,
+        weights=final.weights,
+        start=start,
         checkpoints=checkpoints,
     )
+
+
+class _Size(NamedTuple):
+    """The parameters of a model."""
+
+    parameters: int
+    trainable: int
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "_Size":
+        """Count them, before a strategy cuts them up."""
+        counts = [(p.numel(), p.requires_grad) for p in model.parameters()]
+        return cls(sum(n for n, _ in counts), sum(n for n, trained in counts if trained))
+
+
+class _History:
+    """The learning curve and the seconds of a run, over all attempts that it resumes."""
+
+    def __init__(
+        self,
+        resumed: Resumed | None,
+        started: float,  # of this attempt
+        on_epoch: Callable[[Epoch], None],
+        val_size: int,
+        probe: Callable[[Task], dict[str, float]],
+    ) -> None:
+        before: State = {"curve": [], "validation_s": 0.0, "train_s": 0.0, "total_s": 0.0}
+        before |= {"attempts": []} | (resumed.state if resumed else {})
+        epochs = [Epoch.model_validate_json(line) for line in before["curve"]]
+        self.curve = LearningCurve(on_epoch, val_size, epochs, before["validation_s"], probe)
+        self.attempts: list[int] = [*before["attempts"], *([resumed.attempt] if resumed else [])]
+        self.earlier_s: float = before["total_s"]
+        for epoch in epochs:
+            on_epoch(epoch)
+        # As if there had been no interruption.
+        self._train_started: float = time.perf_counter() - before["train_s"]
+        self._started = started - self.earlier_s
+
+    @property
+    def train_s(self) -> float:
+        """Seconds of training up to now."""
+        return time.perf_counter() - self._train_started
+
+    def state(self) -> State:
+        """The part of the checkpoint state that a later attempt begins its history with."""
+        return {
+            "curve": [epoch.model_dump_json() for epoch in self.curve.epochs],
+            "validation_s": self.curve.validation_s,
+            "train_s": self.train_s,
+            "total_s": time.perf_counter() - self._started,
+            "attempts": self.attempts,
+        }
+
+
+class _Test(NamedTuple):
+    """The results of the test splits."""
+
+    metrics: dict[str, float]
+    predictions: dict[str, np.ndarray]
+    scored: int
+
+
+def _test(trainer: pl.Trainer, task: Task, data: DataModule, splits: list[Any]) -> _Test:
+    """Score the test splits, every example once."""
+    trainer.test(task, splits, verbose=False)
+    metrics, predictions = task.test_results()
+    for name in task.tests:
+        prefix = "" if name == task.tests[0] else f"{name}_"
+        check_scored(predictions[f"{prefix}index"], data.sizes[name])
+    return _Test(
+        metrics,
+        {name: value.cpu().numpy() for name, value in predictions.items()},
+        sum(data.sizes[name] for name in task.tests),
+    )
+
+
+def _cache_encoder(model: nn.Module, data: DataModule, device: str) -> None:
+    """Compute the states of a frozen encoder once for all runs."""
+    from lightning_bench.bench.run import encoder_cache  # few runs need transformers
+
+    encoder_cache.attach(model, data, device)
+
+
+def _distribute(model: nn.Module, spec: RunSpec, rank: Rank, device: str) -> nn.Module:
+    """Make the model one rank's: batch norm over all ranks, dropout of its own."""
+    if rank.world == 1:
+        return model
+    model = synchronised(model, device)
+    seed_everything((spec.seed + rank.index * 1_000_003) % 2**32)
+    return model

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, Device, JobSpec
-from lightning_bench.bench.run import initial_weights
+from lightning_bench.bench.run import compat, initial_weights
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Interrupt, Stopped
 from lightning_bench.bench.run.distributed import (
@@ -180,13 +180,13 @@ def _train(
     outcome = train(
         job.spec,
         device=device,
-        tell=on_epoch,
-        loaded=on_data,
+        on_epoch=on_epoch,
+        on_data=on_data,
         rank=rank,
         strategy=job.strategy,
         compiled=job.compile,
         control=control,
-        origin=partial(initial_weights.find, store=Store(job.store), attempt=job.start),
+        find_weights=partial(initial_weights.find, store=Store(job.store), attempt=job.start),
         keep_weights=job.keep_weights,
     )
     if device == "cuda":
@@ -298,9 +298,7 @@ def _pin_threads(threads: int, *, compiles: bool) -> None:
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
     torch.set_num_threads(threads)
     if compiles:
-        from torch._inductor import config  # takes a while
-
-        config.compile_threads = threads
+        compat.set_compile_threads(threads)
 
 
 # Read once in the fork server, shared by every run.

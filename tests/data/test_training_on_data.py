@@ -19,7 +19,7 @@ def run(model: str, args: dict, data: dict, **recipe):
         data=DataSpec(**data),
         recipe=Recipe(epochs=1, batch_size=32, **recipe),
     )
-    return train(spec, device="cpu", tell=lambda _: None)
+    return train(spec, device="cpu", on_epoch=lambda _: None)
 
 
 def test_a_generated_task_is_learnt_from_order_not_words() -> None:

@@ -37,7 +37,7 @@ def trained(of: RunSpec, folder: Path, rank: Rank, others: RankProcesses | None 
     made, make = [], training.make_task
     training.make_task = lambda *given: made.append(make(*given)) or made[-1]
     with rank.process_group("cpu", others.start if others else None):
-        outcome = training.train(of, device="cpu", tell=lambda _: None, rank=rank)
+        outcome = training.train(of, device="cpu", on_epoch=lambda _: None, rank=rank)
     weights = made[0].model.state_dict()
     torch.save({"weights": weights, "outcome": vars(outcome)}, folder / f"{rank.index}.pt")
 

@@ -76,7 +76,7 @@ def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(
 ) -> None:
     model, data = made(encoder, layers)
     before = sum(p.numel() for p in model.parameters()), model.state_dict().keys()
-    encoder_cache.remember(model, data, "cpu")
+    encoder_cache.attach(model, data, "cpu")
     assert (sum(p.numel() for p in model.parameters()), model.state_dict().keys()) == before
     assert f"the encoder's states of 7,800 texts take {size} in" in capsys.readouterr().out
     memory, asked, batches = model.embedding.memory, said(model), 0
@@ -96,7 +96,7 @@ def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(
 
 def test_all_layers_are_kept_apart_from_the_last(encoder: str, tmp_path: Path) -> None:
     for layers in ("last", "all", "last", "all"):
-        encoder_cache.remember(*made(encoder, layers), "cpu")
+        encoder_cache.attach(*made(encoder, layers), "cpu")
     assert len([*tmp_path.glob("cache/data/entailment-states-*-*/states.npy")]) == 2
 
 
@@ -107,7 +107,7 @@ def test_a_text_that_is_not_known_is_read(encoder: str) -> None:
     other[3, 2] = tokens[3, 2] % 40 + 10
     assert not torch.equal(other, tokens)
     without = model(other, mask, segments), model(tokens, mask, 1 - segments)
-    encoder_cache.remember(model, data, "cpu")
+    encoder_cache.attach(model, data, "cpu")
     asked = said(model)
     assert torch.equal(model(other, mask, segments), without[0])
     assert torch.equal(model(tokens, mask, 1 - segments), without[1])  # the parts count too
@@ -126,7 +126,7 @@ def test_equal_hashes_give_no_text_another_s_states() -> None:
 
 def test_an_encoder_that_is_trained_is_asked(encoder: str) -> None:
     model, data = made(encoder)
-    encoder_cache.remember(model, data, "cpu")
+    encoder_cache.attach(model, data, "cpu")
     inputs, asked = next(iter(data.val_dataloader())).inputs, said(model)
     model(*inputs)
     assert not asked
@@ -140,7 +140,7 @@ def test_an_encoder_that_is_trained_is_asked(encoder: str) -> None:
 @pytest.mark.parametrize("harm", ["a bit", "cut", "facts", "gone"])
 def test_what_is_damaged_is_made_anew(harm: str, encoder: str, tmp_path: Path) -> None:
     model, data = made(encoder)
-    encoder_cache.remember(model, data, "cpu")
+    encoder_cache.attach(model, data, "cpu")
     path = states(tmp_path)
     whole = path.read_bytes()
     if harm == "a bit":
@@ -153,12 +153,12 @@ def test_what_is_damaged_is_made_anew(harm: str, encoder: str, tmp_path: Path) -
         path.unlink()
     (path.parent.parent / f".{path.parent.name[:-13]}-killed").mkdir()  # by a killed process
     asked = said(model)
-    encoder_cache.remember(model, data, "cpu")
+    encoder_cache.attach(model, data, "cpu")
     assert asked
     assert states(tmp_path).read_bytes() == whole
     assert not list(path.parent.parent.glob(".*"))
     asked.clear()
-    encoder_cache.remember(model, data, "cpu")
+    encoder_cache.attach(model, data, "cpu")
     assert not asked
 
 
@@ -167,7 +167,7 @@ def test_the_number_of_cores_changes_no_bit(encoder: str, tmp_path: Path, monkey
     for cores in (1, 3):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=cores: set(range(n)))
         model, data = made(encoder)
-        encoder_cache.remember(model, data, "cpu")
+        encoder_cache.attach(model, data, "cpu")
         found.append(states(tmp_path).read_bytes())
         shutil.rmtree(tmp_path / "cache")
     assert found[0] == found[1]
@@ -177,10 +177,10 @@ def test_another_encoder_or_another_data_set_has_a_file_of_its_own(
     encoder: str, tmp_path: Path
 ) -> None:
     model, data = made(encoder)
-    encoder_cache.remember(model, data, "cpu")
+    encoder_cache.attach(model, data, "cpu")
     with torch.no_grad():
         next(model.embedding.encoder.parameters())[0, 0] += 1
-    encoder_cache.remember(model, data, "cpu")
+    encoder_cache.attach(model, data, "cpu")
     assert len(list(tmp_path.glob("cache/data/entailment-states-*-*"))) == 2
 
 
@@ -190,7 +190,7 @@ def test_what_is_too_large_is_computed_and_said(encoder: str, monkeypatch, capsy
         monkeypatch.setattr(encoder_cache, "MOST_BYTES", most)
         usage = shutil._ntuple_diskusage(10**12, 0, free)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, usage=usage: usage)
-        encoder_cache.remember(model, data, "cpu")
+        encoder_cache.attach(model, data, "cpu")
         assert model.embedding.memory is None
         line = capsys.readouterr().out
         assert "are computed in every epoch, since they would take " in line
@@ -200,7 +200,7 @@ def test_what_is_too_large_is_computed_and_said(encoder: str, monkeypatch, capsy
 
 def test_a_run_counts_and_scores_as_without(encoder: str, monkeypatch) -> None:
     def run() -> tuple[int, int, float]:
-        outcome = train(spec(encoder, seed=1), device="cpu", tell=lambda _: None)
+        outcome = train(spec(encoder, seed=1), device="cpu", on_epoch=lambda _: None)
         return outcome.parameters, outcome.trainable_parameters, outcome.metrics["loss"]
 
     kept = run()
@@ -247,7 +247,7 @@ def test_runs_at_once_share_the_states_and_record_whose_they_are(
 
 def test_what_is_kept_for_trials_has_no_test_split(encoder: str, tmp_path: Path) -> None:
     trial, tested = (
-        train(spec(encoder, tested=tested), device="cpu", tell=lambda _: None)
+        train(spec(encoder, tested=tested), device="cpu", on_epoch=lambda _: None)
         for tested in (False, True)
     )
     assert trial.curve == tested.curve

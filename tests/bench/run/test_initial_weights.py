@@ -11,7 +11,7 @@ import torch
 
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Stopped
-from lightning_bench.bench.run.initial_weights import Origin
+from lightning_bench.bench.run.initial_weights import WeightsFile
 from lightning_bench.bench.run.loading import DataProblem
 from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
@@ -29,7 +29,7 @@ def spec(**changes: Any) -> RunSpec:
 
 
 def run(of: RunSpec, **options: Any) -> Outcome:
-    return train(of, device="cpu", tell=lambda _: None, **options)
+    return train(of, device="cpu", on_epoch=lambda _: None, **options)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_another_model_s_weights_are_an_error(weights: tuple[Outcome, Path]) -> 
 def test_damaged_weights_are_noticed(weights: tuple[Outcome, Path]) -> None:
     child = spec(start=spec())
     with pytest.raises(DataProblem, match="the weights of run k, attempt 1 are damaged"):
-        run(child, origin=lambda _: Origin(weights[1], "k", 1, expected="0" * 64))
+        run(child, find_weights=lambda _: WeightsFile(weights[1], "k", 1, expected="0" * 64))
 
 
 @pytest.mark.parametrize("probes", [("toeplitz",)])

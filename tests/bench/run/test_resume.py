@@ -88,7 +88,7 @@ def test_how_many_steps_a_call_takes_changes_no_bit(steps: int) -> None:
     torch.set_num_threads(1)
     of = spec(FORGETFUL, "digits", epochs=4, mixup=0.2, warmup=0.2)
     outcomes = [
-        training.train(of, device="cpu", tell=lambda _: None, control=Control(most_steps=most))
+        training.train(of, device="cpu", on_epoch=lambda _: None, control=Control(most_steps=most))
         for most in (256, steps)
     ]
     one, other = outcomes
@@ -305,8 +305,8 @@ def test_a_trial_has_no_test_split(of: RunSpec) -> None:
     trial = training.train(
         of.model_copy(update={"tested": False}),
         device="cpu",
-        tell=lambda _: None,
-        loaded=shown.append,
+        on_epoch=lambda _: None,
+        on_data=shown.append,
     )
     assert trial.metrics == {}
     assert trial.predictions == {}
@@ -317,7 +317,7 @@ def test_a_trial_has_no_test_split(of: RunSpec) -> None:
     assert data.sizes.keys() == data.splits.keys() == {"train", "val"}
     with pytest.raises(KeyError, match="test"):
         data.test_dataloader()
-    tested = training.train(of, device="cpu", tell=lambda _: None)
+    tested = training.train(of, device="cpu", on_epoch=lambda _: None)
     assert tested.curve == trial.curve
     assert tested.data.fingerprint == trial.data.fingerprint
     assert tested.scored > 0
