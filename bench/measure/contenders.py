@@ -22,13 +22,13 @@ def contenders(
     names = measure.data if measure else []
     found: dict[tuple[str, str], tuple[str, str, dict[str, bool | int | float | str | None]]] = {}
     for run in runs:
-        if names and run.spec.data.name not in names:
+        if (run.entry, run.dataset) in found or (names and run.spec.data.name not in names):
             continue
         entry = model_catalogue.find(run.spec.model.name)
         facts = dataset_of(run.spec.data).facts()
         given = {**run.spec.model.args, **facts}
         arguments = model_catalogue.check_arguments(entry, given)
-        found.setdefault((run.entry, run.dataset), (entry.name, entry.family, arguments))
+        found[run.entry, run.dataset] = entry.name, entry.family, arguments
     return {
         (entry, dataset): Contender(
             label=_label(entry, dataset, found), model=name, args=arguments, family=family
