@@ -23,7 +23,7 @@ class ResolvedEntry:
     """An entry with its model's catalogue entry, its recipe, its data and its stages' runs."""
 
     label: str
-    entry: "Entry"
+    page: "Entry"  # what the page says of it
     model: ModelSpec
     variant: model_catalogue.Entry
     recipe: Recipe
@@ -39,7 +39,7 @@ class ResolvedEntry:
             recipe=self.recipe,
             seed=seed,
             start=self.lineage[-1].spec if self.lineage else None,
-            weights=self.entry.weights,
+            weights=self.page.weights,
             probes=self.probes,
         )
 
@@ -60,7 +60,7 @@ def resolve(study: "Study") -> dict[str, ResolvedEntry]:
         model = ModelSpec(name=entry.model, args=entry.args)
         resolved[label] = ResolvedEntry(
             label=label,
-            entry=entry,
+            page=entry,
             model=model,
             variant=variant,
             recipe=_recipe(study, label),

@@ -17,7 +17,7 @@ from lightning_bench.bench.study.search_space import (
     Parameter,
     Space,
     apply,
-    resolve,
+    merge_spaces,
 )
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.data.dataset import DataSet
@@ -110,15 +110,15 @@ def space_of(search: Search, entry: "ResolvedEntry") -> Space:
         for key, parameter in search.space.items()
         if not (parameter and _useless(key, parameter, entry.recipe, read))
     }
-    space = resolve(
-        shared, entry.entry.space, entry.recipe, entry.model.args, known, set(read[0].facts())
+    space = merge_spaces(
+        shared, entry.page.space, entry.recipe, entry.model.args, known, set(read[0].facts())
     )
     for name, parameter in space.parameters.items():
         if dataset := _useless(name, parameter, entry.recipe, read):
             raise BadSpace(name, f"{name} has no effect on {dataset}")
         # An argument with a fraction, as dropout, is no size.
         sized = name.startswith(ARGS) and known[name.removeprefix(ARGS)].kind != "float"
-        if sized and (origin := _origin(entry.entry)):
+        if sized and (origin := _origin(entry.page)):
             raise BadSpace(
                 name, f"{name} is fixed by the weights of {origin}, which it starts from"
             )
@@ -141,7 +141,7 @@ def _useless(key: str, parameter: Parameter, recipe: Recipe, read: list[DataSet]
         try:
             changed = Recipe.model_validate(recipe.model_dump() | {name: value})
         except ValueError:
-            continue  # `resolve` says what is wrong with it
+            continue  # `merge_spaces` says what is wrong with it
         for dataset in read:
             if name in compatibility.without_effect(dataset, changed):
                 return dataset.name

@@ -178,9 +178,9 @@ class Space:
         return math.prod(counted) if len(counted) == len(sizes) else None
 
 
-def resolve(
+def merge_spaces(
     shared: Mapping[str, Parameter | None],
-    its: Mapping[str, Parameter | None],
+    own: Mapping[str, Parameter | None],
     recipe: Recipe,
     args: Mapping[str, Scalar],
     known: Mapping[str, Argument],
@@ -197,7 +197,7 @@ def resolve(
         if name not in from_data
     }
     merged: dict[str, Parameter] = {}
-    for source in (shared, its):
+    for source in (shared, own):
         for key, parameter in source.items():
             name = _plain(key)
             if name not in settings and not (source is shared and name.startswith(ARGS)):

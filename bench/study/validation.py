@@ -40,7 +40,7 @@ def validated(study: Study) -> Study:
 
 def _place(entry: ResolvedEntry, setting: str) -> Location:
     """Where a setting of an entry's recipe stands: in its own or in the study's."""
-    own = setting in entry.entry.recipe
+    own = setting in entry.page.recipe
     return ("entries", entry.label, "recipe", setting) if own else ("recipe", setting)
 
 
@@ -61,7 +61,7 @@ def _does_nothing(setting: str, dataset: str) -> str:
 
 def _epochs(study: Study) -> Iterator[PageError]:
     for entry in study.resolved.values():
-        if not entry.recipe.epochs and not entry.entry.start and not entry.entry.weights:
+        if not entry.recipe.epochs and not entry.page.start and not entry.page.weights:
             needs = f"0 epochs train nothing: {entry.label} needs `start` or `weights`"
             yield PageError(_place(entry, "epochs"), needs)
         for run in entry.lineage:
@@ -73,7 +73,7 @@ def _epochs(study: Study) -> Iterator[PageError]:
 def _origins(study: Study) -> Iterator[PageError]:
     for entry in study.resolved.values():
         at = ("entries", entry.label)
-        yield from _one_origin(at, entry.variant, entry.entry.start, entry.entry.weights)
+        yield from _one_origin(at, entry.variant, entry.page.start, entry.page.weights)
         for run in entry.lineage:
             at = ("stages", run.name)
             yield from _one_origin(at, run.variant, run.stage.start, run.stage.weights)
@@ -179,7 +179,7 @@ def _spaces(study: Study) -> Iterator[PageError]:
 def _place_in_space(key: str, entry: ResolvedEntry, search: Search) -> Location:
     """Where a key of a space stands, by either of its names."""
     for name in (key, f"recipe.{key}"):
-        if name in entry.entry.space:
+        if name in entry.page.space:
             return ("entries", entry.label, "space", name)
         if name in search.space:
             return ("search", "space", name)
