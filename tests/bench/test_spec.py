@@ -9,8 +9,6 @@ from hypothesis import assume, given
 from pydantic import ValidationError
 
 from lightning_bench.bench.spec import (
-    DataSpec,
-    ModelSpec,
     Optimizer,
     Precision,
     Recipe,
@@ -18,6 +16,7 @@ from lightning_bench.bench.spec import (
     Schedule,
 )
 from lightning_bench.bench.study.load import load
+from tests import factory
 
 fractions = st.floats(0, 1, exclude_max=True)
 RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -52,12 +51,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def spec(recipe: dict[str, Any], seed: int = 0, **model: Any) -> RunSpec:
-    return RunSpec(
-        model=ModelSpec(name="mlp", **model),
-        data=DataSpec(name="digits"),
-        recipe=Recipe(**recipe),
-        seed=seed,
-    )
+    return factory.spec(recipe=recipe, seed=seed, **model)
 
 
 def test_every_recipe_field_is_drawn() -> None:
@@ -109,10 +103,8 @@ def test_a_changed_copy_has_a_key_of_its_own() -> None:
 
 
 def test_names_matter() -> None:
-    base = RunSpec(model=ModelSpec(name="mlp"), data=DataSpec(name="digits"))
-    other_model = RunSpec(model=ModelSpec(name="vit"), data=DataSpec(name="digits"))
-    other_data = RunSpec(model=ModelSpec(name="mlp"), data=DataSpec(name="mnist"))
-    assert len({base.key, other_model.key, other_data.key}) == 3
+    specs = [factory.SPEC, factory.spec("vit"), factory.spec("mlp", "mnist")]
+    assert len({one.key for one in specs}) == 3
 
 
 def test_one_and_true_and_one_point_zero_differ_as_arguments() -> None:

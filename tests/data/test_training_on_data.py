@@ -8,18 +8,14 @@ import pytest
 
 from lightning_bench.bench.run.loading import DataProblem
 from lightning_bench.bench.run.training import train
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from tests.factory import spec
 
 SMALL = {"width": 16, "depth": 1, "hidden": 32}
 
 
 def run(model: str, args: dict, data: dict, **recipe):
-    spec = RunSpec(
-        model=ModelSpec(name=model, args=args),
-        data=DataSpec(**data),
-        recipe=Recipe(epochs=1, batch_size=32, **recipe),
-    )
-    return train(spec, device="cpu", on_epoch=lambda _: None)
+    of = spec(model, data, args, {"epochs": 1, "batch_size": 32} | recipe)
+    return train(of, device="cpu", on_epoch=lambda _: None)
 
 
 def test_a_generated_task_is_learnt_from_order_not_words() -> None:

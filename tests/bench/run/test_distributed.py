@@ -16,19 +16,16 @@ from torch import nn
 from lightning_bench.bench.execute.job import STOPPED, TAKEN
 from lightning_bench.bench.run import fsdp, training
 from lightning_bench.bench.run.distributed import Rank, RankProcesses
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.store import WEIGHTS, Store
+from tests import factory
 from tests.bench.processes import begin, order, run, start, wait_for, wait_until_left_alone
 
 TEXT = {"width": 16, "depth": 1, "hidden": 32}
 
 
 def spec(model: str, data: str = "digits", args: dict[str, Any] | None = None, **recipe: Any):
-    return RunSpec(
-        model=ModelSpec(name=model, args=args or {}),
-        data=DataSpec(name=data),
-        recipe=Recipe(**{"epochs": 2, "batch_size": 60, "lr": 3e-3, **recipe}),
-    )
+    return factory.spec(model, data, args, {"epochs": 2, "batch_size": 60, "lr": 3e-3} | recipe)
 
 
 def trained(of: RunSpec, folder: Path, rank: Rank, others: RankProcesses | None = None) -> None:

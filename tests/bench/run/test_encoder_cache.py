@@ -13,11 +13,12 @@ from lightning_bench.bench.run import encoder_cache
 from lightning_bench.bench.run.initial_weights import file_digest
 from lightning_bench.bench.run.loading import load
 from lightning_bench.bench.run.training import train
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.spec import ModelSpec, RunSpec
 from lightning_bench.bench.store.store import Store
 from lightning_bench.models.layers.text.cached_states import Memory
 from lightning_bench.models.layers.text.text_model import TextModel
 from lightning_bench.models.registry.registry import create
+from tests import factory
 from tests.commands import bench
 
 #: Half precision keeps 11 bits: of states around 1, and of logits behind them.
@@ -40,9 +41,8 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def spec(encoder: str, **changes: object) -> RunSpec:
     args = {"width": 16, "depth": 2, "hidden": 32, "pool": "mean", "encoder": encoder}
-    model = ModelSpec(name="gmlp-text", args=args)
-    recipe = Recipe(epochs=1, lr=3e-3)
-    return RunSpec(model=model, data=DataSpec(name="entailment"), recipe=recipe, **changes)
+    recipe = {"epochs": 1, "lr": 3e-3}
+    return factory.spec("gmlp-text", "entailment", args, recipe, **changes)
 
 
 def made(encoder: str, layers: str = "last") -> tuple[TextModel, object]:

@@ -14,18 +14,19 @@ from lightning_bench.bench.run.control import Control, Stopped
 from lightning_bench.bench.run.initial_weights import WeightsFile
 from lightning_bench.bench.run.loading import DataProblem
 from lightning_bench.bench.run.training import Outcome, train
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.store import Store
 from lightning_bench.models.errors import ModelError
+from tests import factory
 from tests.commands import TESTS_IMPORTABLE, bench
 
 MIXER = {"patch": 4, "width": 8, "depth": 2, "token_width": 8, "channel_width": 8}
 
 
 def spec(**changes: Any) -> RunSpec:
-    recipe = Recipe(**{"epochs": 2, "lr": 3e-3, **changes.pop("recipe", {})})
-    model = ModelSpec(name=changes.pop("model", "mixer"), args=changes.pop("args", MIXER))
-    return RunSpec(model=model, data=DataSpec(name="digits"), recipe=recipe, **changes)
+    recipe = {"epochs": 2, "lr": 3e-3} | changes.pop("recipe", {})
+    values = {"model": "mixer", "args": MIXER, "recipe": recipe}
+    return factory.spec(**(values | changes))
 
 
 def run(of: RunSpec, **options: Any) -> Outcome:

@@ -15,9 +15,10 @@ from lightning_bench.bench.execute.job import STOPPED, JobSpec
 from lightning_bench.bench.run import training
 from lightning_bench.bench.run.checkpoint import Checkpoints, read
 from lightning_bench.bench.run.control import Control
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store
+from tests import factory
 from tests.bench.processes import begin, order, run, wait_for, wait_until_left_alone
 
 FORGETFUL = "tests.bench.misbehaving:forgetful"
@@ -25,11 +26,7 @@ TEXT = {"width": 16, "depth": 1, "hidden": 32, "dropout": 0.2}
 
 
 def spec(model: str, data: str, args: dict[str, Any] | None = None, **recipe: Any) -> RunSpec:
-    return RunSpec(
-        model=ModelSpec(name=model, args=args or {}),
-        data=DataSpec(name=data),
-        recipe=Recipe(**{"epochs": 3, "batch_size": 50, "lr": 3e-3, **recipe}),
-    )
+    return factory.spec(model, data, args, {"epochs": 3, "batch_size": 50, "lr": 3e-3} | recipe)
 
 
 SHARDED = spec(FORGETFUL, "digits", crop=1, ema=0.9, clip_norm=1.0, weight_decay=0.1)
