@@ -11,21 +11,19 @@ from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.study.load import load
-from tests.factory import SOURCES, failure, record, recorded
+from tests.factory import SOURCES, failure, record, recorded, study_page
 
-PAGE = """\
-title: t
-question: q
-data: [digits]
-stages:
-  first: {data: digits, recipe: {epochs: 1}, model: mlp}
-  second: {data: digits, recipe: {epochs: 1}, start: first}
-entries:
-  A: {model: mlp, start: second}
-  B: {model: mlp, args: {width: 8}}
-seeds: 2
-scales: {smoke: {}}
-"""
+
+def staged_page(recipe: Any = None, seeds: int = 2, **b: Any) -> str:
+    """An entry that starts from the second of two stages, and one that starts afresh."""
+    common = {"data": "digits", "recipe": recipe} if recipe else {"data": "digits"}
+    return study_page(
+        stages={"first": {**common, "model": "mlp"}, "second": {**common, "start": "first"}},
+        entries={"A": {"model": "mlp", "start": "second"}, "B": {"model": "mlp", **b}},
+        seeds=seeds,
+    )
+
+
 FAILED, LOST = failure("code"), failure("infrastructure")
 
 
@@ -42,7 +40,7 @@ def attempt(
 
 @pytest.fixture
 def study(page):
-    return load(page(PAGE))
+    return load(page(staged_page({"epochs": 1}, args={"width": 8})))
 
 
 def planned(study, *attempts: Attempt, sources=lambda spec: SOURCES) -> plans.Plan:
@@ -137,8 +135,7 @@ def test_a_lost_start_is_tried_again_with_what_waits_for_it(study, specs) -> Non
 
 
 def test_a_run_that_is_a_start_and_an_entry_is_run_once(page) -> None:
-    text = PAGE.replace("  B: {model: mlp, args: {width: 8}}\n", "  B: {model: mlp}\n")
-    same = load(page(text.replace("seeds: 2", "seeds: 1").replace("recipe: {epochs: 1}, ", "")))
+    same = load(page(staged_page(seeds=1)))
     plan = planned(same)
     assert [p.run.entry for p in plan.to_run()] == ["first", "second (A)", "A"]
     assert [p.run.entry for p in plan.runs] == ["A", "B"]

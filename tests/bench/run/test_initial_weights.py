@@ -113,19 +113,12 @@ def test_going_on_after_a_stop_changes_no_bit(
     assert all(torch.equal(resumed.weights[k], v) for k, v in whole.weights.items())
 
 
-PAGE = f"""\
-title: Started
-question: Which?
-data: [digits]
-stages:
-  first: {{data: digits, recipe: {{epochs: 2, lr: 3e-3}}}}
-entries:
-  Mixer: {{model: mixer, args: {json.dumps(MIXER)}, start: first}}
-  Probe: {{model: mixer, args: {json.dumps(MIXER)}, start: first, recipe: {{freeze: true}}}}
-seeds: 1
-recipe: {{epochs: 1, ema: 0.9}}
-scales: {{smoke: {{}}}}
-"""
+MODEL = {"model": "mixer", "args": MIXER, "start": "first"}
+PAGE = factory.study_page(
+    stages={"first": {"data": "digits", "recipe": {"epochs": 2, "lr": 3e-3}}},
+    entries={"Mixer": MODEL, "Probe": MODEL | {"recipe": {"freeze": True}}},
+    recipe={"epochs": 1, "ema": 0.9},
+)
 
 
 @pytest.fixture(scope="module")

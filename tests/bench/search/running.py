@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +12,25 @@ from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.study.load import load
 from tests import commands
+from tests.factory import study_page
 
-PAGE = """\
-title: Tuned
-question: Which?
-data: [digits]
-entries:
-  MLP: {model: mlp, args: {width: 16}, space: {args.depth: {int: [1, 3]}}}
-seeds: 2
-recipe: {epochs: 1, lr: 3e-3}
-run_s: 1
-search:
-  trials: 12
-  sampler: random
-  pruner: none
-  space:
-    lr: {float: [1e-3, 1e-1], log: true}
-scales: {smoke: {}}
-"""
+SEARCH = {
+    "trials": 12,
+    "sampler": "random",
+    "pruner": "none",
+    "space": {"lr": {"float": [1e-3, 1e-1], "log": True}},
+}
+MLP = {"model": "mlp", "args": {"width": 16}, "space": {"args.depth": {"int": [1, 3]}}}
 
 
-def write(folder: Path, text: str = PAGE, name: str = "tuned.yaml") -> None:
-    (folder / name).write_text(text, encoding="utf-8")
+def tuned_page(search: Mapping[str, Any] | None = None, **changes: Any) -> str:
+    """A page that searches for a learning rate and an MLP's depth."""
+    page = {"entries": {"MLP": MLP}, "seeds": 2, "recipe": {"epochs": 1, "lr": 3e-3}, "run_s": 1}
+    return study_page(**(page | changes), search=SEARCH | dict(search or {}))
+
+
+def write(folder: Path, text: str = "", name: str = "tuned.yaml") -> None:
+    (folder / name).write_text(text or tuned_page(), encoding="utf-8")
 
 
 def start(folder: Path, *arguments: str, command: str = "run") -> subprocess.Popen[str]:

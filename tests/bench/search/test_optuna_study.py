@@ -11,27 +11,24 @@ from lightning_bench.bench.search.optuna_study import Sampling
 from lightning_bench.bench.store.trial import Trial
 from lightning_bench.bench.study.load import load
 from lightning_bench.bench.study.search_cell import Cell
+from tests.factory import study_page
 
-PAGE = """\
-title: t
-question: q
-data: [digits]
-entries: {MLP: {model: mlp}}
-seeds: 1
-recipe: {epochs: 16, lr: 3e-3, optimizer: adamw}
-search:
-  trials: 14
-  space:
-    lr: {float: [1e-4, 1e-1], log: true}
-    args.depth: {int: [1, 3]}
-    optimizer: {choice: [sgd, adamw]}
-    momentum: {float: [0.5, 0.99], when: {optimizer: sgd}}
-scales: {smoke: {}}
-"""
+LR = {"float": [1e-4, 1e-1], "log": True}
+DEPTH, OPTIMIZER = {"int": [1, 3]}, {"choice": ["sgd", "adamw"]}
+MOMENTUM = {"float": [0.5, 0.99], "when": {"optimizer": "sgd"}}
 
 
-def cell_of(page: Any, *settings: str, text: str = PAGE) -> Cell:
-    return load(page(text), None, settings).cells()[0]
+def tuned_page(lr: Any = LR, **further: Any) -> str:
+    space = {"lr": lr, "args.depth": DEPTH, "optimizer": OPTIMIZER, **further}
+    return study_page(
+        entries={"MLP": {"model": "mlp"}},
+        recipe={"epochs": 16, "lr": 3e-3, "optimizer": "adamw"},
+        search={"trials": 14, "space": space},
+    )
+
+
+def cell_of(page: Any, *settings: str, text: str = "") -> Cell:
+    return load(page(text or tuned_page(momentum=MOMENTUM)), None, settings).cells()[0]
 
 
 def over(number: int, values: dict[str, Any], **changes: Any) -> Trial:
@@ -68,8 +65,7 @@ def test_a_trial_that_another_parent_tells_at_the_same_moment_is_told(
 def test_tpe_draws_what_it_would_find_out_by_itself(
     page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    always = PAGE.replace("    momentum: {float: [0.5, 0.99], when: {optimizer: sgd}}\n", "")
-    cell = cell_of(page, text=always)
+    cell = cell_of(page, text=tuned_page())
     told = search(cell, tmp_path / "told", 14)
     plain = optuna.samplers.TPESampler
     monkeypatch.setattr(samplers, "_tpe", lambda search, space, seed: plain(seed=seed))
@@ -99,8 +95,7 @@ def test_two_objectives_are_asked_for(page, tmp_path: Path) -> None:
 
 
 def test_a_grid_is_walked_once_each_point(page, tmp_path: Path) -> None:
-    text = PAGE.replace("{float: [1e-4, 1e-1], log: true}", "{choice: [1e-3, 3e-3]}")
-    text = text.replace("    momentum: {float: [0.5, 0.99], when: {optimizer: sgd}}\n", "")
+    text = tuned_page(lr={"choice": [1e-3, 3e-3]})
     cell = cell_of(page, "search.sampler=grid", "search.trials=13", text=text)
     drawn = [str(sorted(values.items())) for values in search(cell, tmp_path, 13)]
     assert len(set(drawn[1:])) == 12  # 2 learning rates × 3 depths × 2 optimisers

@@ -10,22 +10,18 @@ import pytest
 
 from lightning_bench.bench.search import optuna_storage
 from lightning_bench.bench.study.load import load
-from tests.bench.search.running import attempts, kill, ledgers, start, write
+from tests.bench.search.running import attempts, kill, ledgers, start, tuned_page, write
 from tests.commands import wait_for
 
 PARENTS, TRIALS = 4, 16
 
-PAGE = """\
-title: Shared
-question: q
-data: [digits]
-entries: {Slow: {model: "tests.bench.misbehaving:slow"}}
-seeds: 1
-recipe: {epochs: 4}
-run_s: 2
-search: {trials: 16, sampler: random, pruner: none, space: {lr: {float: [1e-4, 1e-2], log: true}}}
-scales: {smoke: {}}
-"""
+PAGE = tuned_page(
+    {"trials": TRIALS, "space": {"lr": {"float": [1e-4, 1e-2], "log": True}}},
+    entries={"Slow": {"model": "tests.bench.misbehaving:slow"}},
+    seeds=1,
+    recipe={"epochs": 4},
+    run_s=2,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -14,19 +14,18 @@ from lightning_bench.bench.search import optuna_storage
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
 from tests.bench.search.running import (
-    PAGE,
+    MLP,
     attempts,
     bench,
     kill,
     ledgers,
     start,
+    tuned_page,
     write,
 )
 from tests.commands import lock_holders, wait_for
 
-TWO = PAGE.replace("trials: 12", "trials: 3").replace(
-    "seeds: 2", "  LeNet: {model: lenet, group: g}\nseeds: 2"
-)
+TWO = tuned_page({"trials": 3}, entries={"MLP": MLP, "LeNet": {"model": "lenet", "group": "g"}})
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +52,15 @@ def test_every_entry_has_its_trials_the_recipe_first(finished: Path) -> None:
 @pytest.mark.parametrize(
     ("space", "says"),
     [
-        ("precision: {choice: [fp32, fp16]}", "MLP: precision fp16 needs a GPU"),
+        ({"precision": {"choice": ["fp32", "fp16"]}}, "MLP: precision fp16 needs a GPU"),
         (
-            "batch_size: {choice: [2, 64]}\n    accumulate: {int: [1, 4]}",
+            {"batch_size": {"choice": [2, 64]}, "accumulate": {"int": [1, 4]}},
             "MLP: a batch of 2 is too small for one device in 4 parts each",
         ),
     ],
 )
 def test_a_space_with_values_that_cannot_be_trained_is_refused(tmp_path, space, says) -> None:
-    write(tmp_path, PAGE.replace("lr: {float: [1e-3, 1e-1], log: true}", space))
+    write(tmp_path, tuned_page({"space": space}))
     said = bench(tmp_path, "--device", "cpu", code=2)
     assert says in said
     assert said.count("\n") == 1
@@ -69,8 +68,9 @@ def test_a_space_with_values_that_cannot_be_trained_is_refused(tmp_path, space, 
 
 
 def test_ends_that_are_never_drawn_together_are_no_mistake(tmp_path) -> None:
-    space = "batch_size: {choice: [2, 64]}\n    accumulate: {int: [1, 4], when: {batch_size: 64}}"
-    write(tmp_path, PAGE.replace("lr: {float: [1e-3, 1e-1], log: true}", space))
+    parts = {"int": [1, 4], "when": {"batch_size": 64}}
+    space = {"batch_size": {"choice": [2, 64]}, "accumulate": parts}
+    write(tmp_path, tuned_page({"space": space}))
     (cell,) = load(str(tmp_path / "tuned.yaml")).cells()
     found = {(r.batch_size, r.accumulate) for r in cell.extremes("batch_size", "accumulate")}
     assert found == {(2, 1), (64, 1), (64, 4)}
@@ -137,9 +137,10 @@ def test_a_larger_budget_runs_only_what_is_added(finished: Path) -> None:
     assert [len(found.trials) for found in ledgers(finished, "search.trials=4")] == [4, 4]
 
 
-TWO_OBJECTIVES = PAGE.replace(
-    "trials: 12", "trials: 5\n  cost: parameters\n  cost_at_most: 2000"
-).replace("{args.depth: {int: [1, 3]}}", "{args.width: {int: [8, 64], log: true}}")
+TWO_OBJECTIVES = tuned_page(
+    {"trials": 5, "cost": "parameters", "cost_at_most": 2000},
+    entries={"MLP": MLP | {"space": {"args.width": {"int": [8, 64], "log": True}}}},
+)
 
 
 def test_accuracy_and_cost_give_a_front_from_which_the_budget_s_best_is_chosen(
@@ -181,17 +182,13 @@ def test_a_storage_out_of_reach_is_one_line_before_anything_starts(tmp_path: Pat
     assert not (tmp_path / "bench-store").exists()
 
 
-SLOW = """\
-title: Slow
-question: q
-data: [digits]
-entries: {Slow: {model: "tests.bench.misbehaving:slow"}}
-seeds: 1
-recipe: {epochs: 4}
-run_s: 2
-search: {trials: 3, sampler: random, pruner: none, space: {lr: {float: [1e-4, 1e-2], log: true}}}
-scales: {smoke: {}}
-"""
+SLOW = tuned_page(
+    {"trials": 3, "space": {"lr": {"float": [1e-4, 1e-2], "log": True}}},
+    entries={"Slow": {"model": "tests.bench.misbehaving:slow"}},
+    seeds=1,
+    recipe={"epochs": 4},
+    run_s=2,
+)
 
 
 def running_attempt(folder: Path) -> Any:
@@ -274,22 +271,19 @@ def test_ctrl_c_says_how_far_the_search_is_and_goes_on(tmp_path: Path) -> None:
 
 
 # In the grid's order of this seed the second trial tells one class alone, the third all of them.
-PRUNED = """\
-title: Pruned
-question: q
-data: [digits]
-entries: {Judged: {model: "tests.bench.misbehaving:hopeless"}}
-seeds: 1
-recipe: {epochs: 3, lr: 1e-2, batch_size: 16}
-run_s: 5
-search:
-  trials: 4
-  sampler: grid
-  pruner: asha
-  seed: 5
-  space: {args.told: {choice: [5, 1, 10]}}
-scales: {smoke: {}}
-"""
+PRUNED = tuned_page(
+    {
+        "trials": 4,
+        "sampler": "grid",
+        "pruner": "asha",
+        "seed": 5,
+        "space": {"args.told": {"choice": [5, 1, 10]}},
+    },
+    entries={"Judged": {"model": "tests.bench.misbehaving:hopeless"}},
+    seeds=1,
+    recipe={"epochs": 3, "lr": 1e-2, "batch_size": 16},
+    run_s=5,
+)
 
 
 @pytest.mark.slow
@@ -326,12 +320,9 @@ def test_a_trial_on_two_ranks_is_pruned_within_an_epoch_and_the_next_is_clean(
 
 
 def test_what_the_trials_start_from_is_trained_once_and_before_them(tmp_path: Path) -> None:
-    staged = PAGE.replace("trials: 12", "trials: 2").replace(
-        "{model: mlp, args: {width: 16}, space: {args.depth: {int: [1, 3]}}}",
-        "{model: mlp, args: {width: 16}, start: before}\n"
-        "stages:\n  before: {data: digits, recipe: {epochs: 2, lr: 3e-3}, seed: 7}",
-    )
-    write(tmp_path, staged)
+    stage = {"data": "digits", "recipe": {"epochs": 2, "lr": 3e-3}, "seed": 7}
+    entries = {"MLP": {"model": "mlp", "args": {"width": 16}, "start": "before"}}
+    write(tmp_path, tuned_page({"trials": 2}, entries=entries, stages={"before": stage}))
     bench(tmp_path, "--jobs", "2")
     found = Store(tmp_path / "bench-store").scan()
     records = {attempt.record.key: attempt.record for attempt in found.values() if attempt.record}
