@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lightning_bench.bench.store.record import Environment, Record
+from lightning_bench.bench.execute.job import Execution
+from lightning_bench.bench.store.record import Environment, Provenance, Record
+
+_PROVENANCE = (
+    "git_revision", "git_dirty", "host", "device", "devices", "threads", "strategy", "compiled",
+)  # fmt: skip
 
 #: Within this absolute tolerance two results are equal but for rounding.
 TOLERANCE = 1e-6
@@ -20,6 +25,17 @@ class Reproduction:
     verdict: Verdict
     moved: dict[str, tuple[float, float]]
     circumstances: list[str]
+
+
+def execution_of(provenance: Provenance) -> Execution:
+    """The same devices, threads, strategy and compilation as a record's."""
+    return Execution(
+        device="cuda" if provenance.device == "cuda" else "cpu",
+        devices=provenance.devices,
+        threads=provenance.threads,
+        strategy="fsdp" if provenance.strategy == "fsdp" else "ddp",
+        compile=provenance.compiled,
+    )
 
 
 def compare(
@@ -55,7 +71,7 @@ def _circumstances(
     old, new = before.provenance, after.provenance
     found = [
         f"{name.replace('_', ' ')}: {getattr(old, name)} → {getattr(new, name)}"
-        for name in ("git_revision", "git_dirty", "host", "device", "devices", "threads")
+        for name in _PROVENANCE
         if getattr(old, name) != getattr(new, name)
     ]
     changed = sorted(

@@ -90,7 +90,10 @@ def revision() -> tuple[str | None, bool | None]:
     head = _git(folder, "rev-parse", "HEAD")
     if head:
         return head, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
-    origin = metadata.distribution("lightning-bench").read_text("direct_url.json")
+    try:
+        origin = metadata.distribution("lightning-bench").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:  # an unpacked archive, neither installed nor a checkout
+        return None, None
     commit = json.loads(origin or "{}").get("vcs_info", {}).get("commit_id")
     return commit, None if commit is None else False
 

@@ -4,6 +4,7 @@ import csv
 import io
 from pathlib import Path
 
+from lightning_bench.bench.store.record import Epoch
 from lightning_bench.bench.tracking.events import (
     Began,
     Event,
@@ -54,17 +55,20 @@ class Csv:
     def __init__(self, store: Path, study: str) -> None:
         self.folder = store / "csv" / study
         self.names: dict[str, str] = {}
-        self.lines: dict[str, list[dict[str, float]]] = {}
+        self.epochs: dict[str, list[Epoch]] = {}
 
     def take(self, event: Event) -> None:
         """Show an event."""
         match event:
             case Began():
                 self.names[event.key] = f"{_slug(event.name)}-{event.key[:6]}.csv"
-                self.lines[event.key] = []
-            case Progressed() if event.key in self.lines:
-                values = curve_values(event.epoch)
-                self.lines[event.key].append({"epoch": event.epoch.epoch, **values})
+                # A run that is tried again tells of no epoch a second time.
+                self.epochs.setdefault(event.key, [])
+            case Progressed() if event.key in self.epochs:
+                self.epochs[event.key].append(event.epoch)
+                self._write(event.key)
+            case Finished() if event.key in self.epochs and event.record.curve:
+                self.epochs[event.key] = list(event.record.curve)
                 self._write(event.key)
 
     def close(self) -> str:
@@ -72,7 +76,7 @@ class Csv:
         return f"CSV: {self.folder}"
 
     def _write(self, key: str) -> None:
-        lines = self.lines[key]
+        lines = [{"epoch": epoch.epoch, **curve_values(epoch)} for epoch in self.epochs[key]]
         stream = io.StringIO()
         writer = csv.DictWriter(stream, fieldnames=list(lines[0]), lineterminator="\n")
         writer.writeheader()

@@ -53,12 +53,13 @@ def _find(store: "Store", prefix: str) -> "Record":
 
 
 def _run_again(before: "Record", store: "Store") -> "Record":
-    """Run a spec in a store beside the store, with the same number of threads."""
+    """Run a spec in a store beside the store, on as many devices and in the same way."""
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.cli.live_display import RunDisplay
+    from lightning_bench.bench.execute.devices import demand, demand_compiler
     from lightning_bench.bench.execute.executor import Executor, Listed
-    from lightning_bench.bench.execute.job import Device, Execution
     from lightning_bench.bench.execute.local import Local
+    from lightning_bench.bench.execute.reproduction import execution_of
     from lightning_bench.bench.plan import source_digests
     from lightning_bench.bench.plan.plan import PlannedRun
     from lightning_bench.bench.store.store import Store
@@ -78,10 +79,12 @@ def _run_again(before: "Record", store: "Store") -> "Record":
         keep_weights=before.weights is not None,
         start=_start_of(before, store),
     )
-    device: Device = "cuda" if before.provenance.device == "cuda" else "cpu"
-    execution = Execution(device=device, threads=before.provenance.threads)
+    execution = execution_of(before.provenance)
+    demand(execution.device, execution.devices, execution.threads)
+    if execution.compile and execution.device == "cpu":
+        demand_compiler()
     with RunDisplay(Console(highlight=False, stderr=True), [planned], 1) as display:
-        Executor(beside, Local(1, device), execution, [display]).run(Listed([planned]))
+        Executor(beside, Local(1, execution.device), execution, [display]).run(Listed([planned]))
     record = beside.scan([before.key])[before.key].record
     assert record is not None
     return record

@@ -32,7 +32,7 @@ def reset_peak(pids: Iterable[int]) -> bool:
 
 def peak_bytes(pids: Iterable[int]) -> int:
     """The highest resident memory of each process since the reset, summed."""
-    if not _PROC.joinpath("self/status").exists():  # no Linux: the peak since the start, in kB or B
+    if not _PROC.is_dir():  # no Linux: this process's peak since its start, in kB or B
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return used if os.uname().sysname == "Darwin" else used * 1024
     return sum(_field(pid, "VmHWM") for pid in pids)

@@ -1,11 +1,17 @@
 """Reproductions: the verdict, and what differs around it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lightning_bench.bench.execute.reproduction import compare
+from lightning_bench.bench.execute.job import Execution
+from lightning_bench.bench.execute.reproduction import compare, execution_of
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.record import DataFacts, Environment, Epoch
+from lightning_bench.bench.store.store import Store
+from tests.bench.processes import order, run
+from tests.commands import bench
 from tests.factory import record
 
 BEFORE = record(
@@ -41,7 +47,13 @@ def test_circumstances_are_named() -> None:
     new = old.model_copy(update={"cores": 4, "packages": {"torch": "2.15", "x": "1"}})
     made = BEFORE.provenance
     before = BEFORE.model_copy(update={"provenance": made.model_copy(update={"environment": "1"})})
-    changes = {"environment": "2", "threads": 8, "sources": {"models/mlp.py": "other"}}
+    changes = {
+        "environment": "2",
+        "threads": 8,
+        "strategy": "fsdp",
+        "compiled": True,
+        "sources": {"models/mlp.py": "other"},
+    }
     after = BEFORE.model_copy(
         update={
             "provenance": made.model_copy(update=changes),
@@ -51,6 +63,8 @@ def test_circumstances_are_named() -> None:
     found = compare(before, after, {"1": old, "2": new}).circumstances
     assert found == [
         "threads: 1 → 8",
+        "strategy: None → fsdp",
+        "compiled: False → True",
         "sources: models/mlp.py",
         "data: fingerprint ffffffffffff → gggggggggggg",
         "cores: 2 → 4",
@@ -59,3 +73,27 @@ def test_circumstances_are_named() -> None:
     ]
     unknown = compare(before, after, {}).circumstances
     assert "environment: that of the first run is not in the store" in unknown
+
+
+def test_it_is_executed_as_the_record_was() -> None:
+    made = BEFORE.provenance.model_copy(
+        update={"devices": 2, "threads": 3, "strategy": "fsdp", "compiled": True}
+    )
+    assert execution_of(made) == Execution("cpu", 2, 3, "fsdp", compile=True)
+    assert execution_of(BEFORE.provenance).strategy == "ddp"
+
+
+@pytest.mark.slow
+def test_a_run_of_two_ranks_comes_out_equal_bit_for_bit(tmp_path: Path) -> None:
+    spec = RunSpec(
+        model=ModelSpec(name="lenet"),
+        data=DataSpec(name="digits"),
+        recipe=Recipe(epochs=1, batch_size=60, lr=3e-3),
+    )
+    run(order(tmp_path / "store", spec, devices=2))
+    done = bench("reproduce", spec.key[:8], "--store", "store", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{spec.key}: equal bit for bit" in done.stdout
+    again = Store(tmp_path / "store/reproductions").scan()[spec.key].record
+    assert again is not None
+    assert again.provenance.devices == 2

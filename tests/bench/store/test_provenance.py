@@ -47,3 +47,16 @@ def test_the_revision_is_that_of_the_source() -> None:
         assert commit is not None
         assert len(commit) == 40
         assert dirty in {True, False}
+
+
+def test_an_unpacked_archive_that_is_not_installed_has_no_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lightning_bench").mkdir()
+    monkeypatch.setattr(lightning_bench, "__file__", str(tmp_path / "lightning_bench/__init__.py"))
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # where distributions are looked for
+    provenance.revision.cache_clear()
+    try:
+        assert provenance.revision() == (None, None)
+    finally:
+        provenance.revision.cache_clear()
