@@ -74,11 +74,11 @@ def _seeds(plan: Plan) -> Iterator[str]:
     for planned in plan.runs:
         if planned.state == "done":
             seeds[planned.run.entry, planned.run.dataset].append(planned.run.spec.seed)
-    for (entry, dataset), found in seeds.items():
-        if len(set(found)) < len(found):
-            yield f"{entry} on {dataset} has a seed twice: {sorted(found)}"
-        if set(found) != set(plan.study.seeds):
-            lacking = sorted(set(plan.study.seeds) - set(found))
+    for (entry, dataset), done in seeds.items():
+        if len(set(done)) < len(done):
+            yield f"{entry} on {dataset} has a seed twice: {sorted(done)}"
+        if set(done) != set(plan.study.seeds):
+            lacking = sorted(set(plan.study.seeds) - set(done))
             yield f"{entry} on {dataset} lacks the seeds {lacking}"
 
 
@@ -92,9 +92,9 @@ def _budgets(plan: Plan) -> Iterator[str]:
         if record.status == "done" and record.curve and not planned.keep_weights:
             batch = record.spec.recipe.batch_size
             spent[planned.run.dataset].add((len(record.curve), record.curve[-1].step * batch))
-    for dataset, found in spent.items():
-        if len(found) > 1:
-            listed = ", ".join(f"{epochs} epochs of {seen:,}" for epochs, seen in sorted(found))
+    for dataset, lengths in spent.items():
+        if len(lengths) > 1:
+            listed = ", ".join(f"{epochs} epochs of {seen:,}" for epochs, seen in sorted(lengths))
             yield f"entries on {dataset} trained for different lengths: {listed} examples in all"
 
 
@@ -122,29 +122,29 @@ def _counts(plan: Plan) -> Iterator[str]:
 
 
 def _fingerprints(plan: Plan) -> Iterator[str]:
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+    fingerprints: dict[str, dict[str, str]] = defaultdict(dict)
     for planned, record in _records(plan):
         if record.data:
             # Shots are drawn by the seed.
             drawn = f", seed {record.spec.seed}," if record.spec.data.shots else ""
             same = f"{planned.run.dataset}{drawn}"
-            found[same].setdefault(record.data.fingerprint, _name(planned))
-    for dataset, prints in found.items():
-        if len(prints) > 1:
-            listed = "; ".join(f"{print_[:12]} in {name}" for print_, name in prints.items())
+            fingerprints[same].setdefault(record.data.fingerprint, _name(planned))
+    for dataset, examples in fingerprints.items():
+        if len(examples) > 1:
+            listed = "; ".join(f"{digest[:12]} in {name}" for digest, name in examples.items())
             yield f"{dataset} was not the same data for all: {listed}"
 
 
 def _hardware(plan: Plan) -> Iterator[str]:
-    found: dict[tuple[str, int, int], str] = {}
+    hardware: dict[tuple[str, int, int], str] = {}
     for planned, record in _records(plan):
         made = record.provenance
         if record.status == "done":
-            found.setdefault((made.device, made.devices, made.threads), _name(planned))
-    if len(found) > 1:
+            hardware.setdefault((made.device, made.devices, made.threads), _name(planned))
+    if len(hardware) > 1:
         listed = "; ".join(
             f"{devices} × {device}, {threads} threads, in {name}"
-            for (device, devices, threads), name in found.items()
+            for (device, devices, threads), name in hardware.items()
         )
         yield f"costs of different hardware stand in one table: {listed}"
     environments = {

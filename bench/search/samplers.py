@@ -83,8 +83,8 @@ def pruner(search: Search, epochs: int) -> "BasePruner":
 def suggest(trial: "Trial", name: str, parameter: Parameter) -> Scalar:
     """Draw one value; one that the trial has already is returned as it is."""
     if parameter.kind == "choice":
-        found: Scalar = trial.suggest_categorical(name, parameter.choices)
-        return found
+        choice: Scalar = trial.suggest_categorical(name, parameter.choices)
+        return choice
     if parameter.kind == "int":
         low, high, step = round(parameter.low), round(parameter.high), round(parameter.step or 1)
         return trial.suggest_int(name, low, high, step=step, log=parameter.log)

@@ -258,13 +258,13 @@ class Tuner(Listener):
     def _attempts_paid(self, trial: _OpenTrial, over: Iterable[Trial]) -> list[Attempt]:
         """All attempts at its runs whose cost no other trial counts."""
         before = {run for other in over for run in other.runs}
-        found = []
+        paid = []
         for key in trial.runs:
             newest = self.store.newest(key)
             assert newest is not None
             tried = [*self.store.earlier(newest), newest]
-            found += [one for one in tried if f"{key}.{one.number}" not in before]
-        return found
+            paid += [one for one in tried if f"{key}.{one.number}" not in before]
+        return paid
 
     @staticmethod
     def _retries(paid: list[Attempt]) -> int:

@@ -79,8 +79,10 @@ def now() -> str:
 @cache
 def packages() -> dict[str, str]:
     """Every installed distribution and its version."""
-    found = {d.metadata["Name"]: d.version for d in metadata.distributions() if d.metadata["Name"]}
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+    versions = {
+        d.metadata["Name"]: d.version for d in metadata.distributions() if d.metadata["Name"]
+    }
+    return dict(sorted(versions.items(), key=lambda item: item[0].lower()))
 
 
 @cache

@@ -117,11 +117,11 @@ class Ledger(Stored):
     def front(self) -> list[Trial]:
         """With a cost: the trials that none beats in both, cheapest first."""
         known = [t for t in self.trials if t.value is not None and t.cost is not None]
-        found: list[Trial] = []
+        front: list[Trial] = []
         for trial in sorted(known, key=lambda t: (t.cost or 0.0, -self.score(t), t.number)):
-            if not found or self.score(trial) > self.score(found[-1]):
-                found.append(trial)
-        return found
+            if not front or self.score(trial) > self.score(front[-1]):
+                front.append(trial)
+        return front
 
 
 def with_fewer_trials(ledgers: Sequence[Ledger]) -> dict[str, list[Ledger]]:
@@ -129,8 +129,8 @@ def with_fewer_trials(ledgers: Sequence[Ledger]) -> dict[str, list[Ledger]]:
     most: dict[str, int] = {}
     for ledger in ledgers:
         most[ledger.dataset] = max(most.get(ledger.dataset, 0), len(ledger.trials))
-    found: dict[str, list[Ledger]] = {}
+    fewer: dict[str, list[Ledger]] = {}
     for ledger in ledgers:
         if len(ledger.trials) < most[ledger.dataset]:
-            found.setdefault(ledger.dataset, []).append(ledger)
-    return found
+            fewer.setdefault(ledger.dataset, []).append(ledger)
+    return fewer

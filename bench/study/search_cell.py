@@ -77,7 +77,7 @@ class Cell:
 
     def extremes(self, *names: str) -> list[Recipe]:
         """The recipes at all ends and choices of these settings that can be drawn together."""
-        found = []
+        recipes = []
         ends = [
             [(name, value) for value in self.space.parameters[name].bounds()]
             for name in names
@@ -85,8 +85,8 @@ class Cell:
         ]
         for pairs in product(*ends):
             values = {name: v for name, v in pairs if self.space.active(name, dict(pairs))}
-            found.append(apply(values, self.base.recipe, {}, {})[0])
-        return found
+            recipes.append(apply(values, self.base.recipe, {}, {})[0])
+        return recipes
 
     def spec(self, values: Mapping[str, Scalar], seed: int, *, tested: bool) -> RunSpec:
         """The run with these values: a trial's, or once they are frozen, a final one."""

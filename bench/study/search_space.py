@@ -53,14 +53,14 @@ class Parameter(Settings):
         if not isinstance(given, dict) or "kind" in given:
             return given
         known = {*DISTRIBUTIONS, "log", "step", "when"}
-        found = [key for key in given if key in DISTRIBUTIONS]
+        distributions = [key for key in given if key in DISTRIBUTIONS]
         if unknown := [key for key in given if key not in known]:
-            what = "key" if found else "distribution"
-            names = ("log", "step", "when") if found else DISTRIBUTIONS
+            what = "key" if distributions else "distribution"
+            names = ("log", "step", "when") if distributions else DISTRIBUTIONS
             raise ValueError(f"unknown {what} {unknown[0]!r}{nearest(unknown[0], names)}")
-        if len(found) != 1:
+        if len(distributions) != 1:
             raise ValueError(f"one distribution is wanted: {', '.join(DISTRIBUTIONS)}")
-        kind, values = found[0], given[found[0]]
+        kind, values = distributions[0], given[distributions[0]]
         when = given.get("when") or {}
         if not isinstance(when, dict):
             raise ValueError("when is a mapping, as in {optimizer: sgd}")
