@@ -1,12 +1,15 @@
 """The real data and weights that tests of this room use, and a cache of their own."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.mirror import DATA, MODELS
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory):
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing is read from, or left in, the cache of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
@@ -25,7 +28,7 @@ def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def mirror():
+def mirror() -> Iterator[Path]:
     """The mirror of real data repositories."""
     if DATA is None:
         pytest.skip("no data mirror: set BENCH_DATA")
@@ -35,7 +38,7 @@ def mirror():
 
 
 @pytest.fixture(scope="session")
-def weights():
+def weights() -> Iterator[Path]:
     """The mirror of real models, and of the tokenisers with them."""
     if MODELS is None:
         pytest.skip("no mirror of models: set BENCH_MODELS")

@@ -1,12 +1,10 @@
-"""The order of training and the shares of ranks; splits carved by class."""
+"""The order of training and the shares of ranks."""
 
 import hypothesis.strategies as st
-import numpy as np
 import torch
 from hypothesis import given
 
 from lightning_bench.data.loader import Order
-from lightning_bench.data.split import by_class, of_size
 
 sizes = st.integers(1, 300)
 
@@ -40,28 +38,3 @@ def test_a_global_batch_is_the_same_on_any_number_of_ranks(batch: int, ranks: in
     shares = [Order(200, seed=5, shuffle=True, rank=r, world_size=ranks) for r in range(ranks)]
     first = torch.cat([share.indices()[:batch] for share in shares])
     assert set(first.tolist()) == set(alone[: batch * ranks].tolist())
-
-
-@given(st.integers(1, 5), st.integers(20, 60), st.integers(0, 99))
-def test_splits_take_their_share_of_each_class(classes: int, each: int, seed: int) -> None:
-    labels = np.repeat(np.arange(classes), each)
-    kept, carved = by_class(labels, fraction=0.25, seed=seed)
-    assert sorted([*kept, *carved]) == list(range(len(labels)))
-    assert np.bincount(labels[carved]).tolist() == [round(each / 4)] * classes
-    again = by_class(labels, fraction=0.25, seed=seed)
-    assert np.array_equal(again[1], carved)
-
-
-@given(st.lists(st.integers(0, 4), min_size=5, max_size=200), st.floats(0, 0.9), st.integers(0, 9))
-def test_a_carved_split_has_its_exact_size_and_share(
-    labels: list[int], part: float, seed: int
-) -> None:
-    given_labels = np.array(labels)
-    size = int(part * len(labels))
-    kept, carved = of_size(given_labels, size=size, seed=seed)
-    assert len(carved) == size
-    assert sorted([*kept, *carved]) == list(range(len(labels)))
-    for label in set(labels):
-        exact = size * labels.count(label) / len(labels)
-        assert abs((given_labels[carved] == label).sum() - exact) < 1
-    assert np.array_equal(of_size(given_labels, size=size, seed=seed)[1], carved)

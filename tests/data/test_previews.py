@@ -2,8 +2,10 @@
 
 import base64
 import io
+from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from lightning_bench.data import previews
@@ -31,7 +33,7 @@ def test_each_class_of_digits_is_shown_by_its_own_images() -> None:
         assert (found == first * 15).all()  # six times as large, 16 is nearly white
 
 
-def test_large_pictures_are_made_small_and_classes_are_named(mirror) -> None:
+def test_large_pictures_are_made_small_and_classes_are_named(mirror: Path) -> None:
     data = ImageData("pets", batch_size=8, seed=0)
     data.setup()
     shown = data.examples()
@@ -41,7 +43,9 @@ def test_large_pictures_are_made_small_and_classes_are_named(mirror) -> None:
     assert sum(len(example.picture) for example in shown) < 100_000
 
 
-def test_photographs_that_are_not_kept_are_shown_too(mirror, tmp_path, monkeypatch) -> None:
+def test_photographs_that_are_not_kept_are_shown_too(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     source = mirror / "ILSVRC/imagenet-1k/data"
     folder = tmp_path / "ILSVRC/imagenet-1k/data"
@@ -56,7 +60,7 @@ def test_photographs_that_are_not_kept_are_shown_too(mirror, tmp_path, monkeypat
     assert opened(shown[0].picture).height == 48
 
 
-def test_texts_are_shown_as_they_stood(mirror, weights) -> None:
+def test_texts_are_shown_as_they_stood(mirror: Path, weights: Path) -> None:
     data = TextData("mrpc", batch_size=8, seed=0, sample=True)
     data.setup()
     shown = data.examples()

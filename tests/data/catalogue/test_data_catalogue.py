@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +49,9 @@ def test_a_page_with_a_field_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTED)
-def test_it_loads_as_the_hub_lays_it_out(name: str, tmp_path, monkeypatch) -> None:
+def test_it_loads_as_the_hub_lays_it_out(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     entry = entries()[name]
@@ -76,7 +79,7 @@ def test_it_loads_as_the_hub_lays_it_out(name: str, tmp_path, monkeypatch) -> No
         perfect_predictions_score_one(data, entry)
 
 
-def images_show_their_labels(data, entry) -> None:
+def images_show_their_labels(data: Any, entry: DataSet) -> None:
     for loader in (data.train_dataloader(), data.val_dataloader(), *data.test_dataloader()):
         for batch in loader:
             colours = batch.inputs[0] * data.std[:, None, None] + data.mean[:, None, None]
@@ -93,7 +96,7 @@ def images_show_their_labels(data, entry) -> None:
         assert all(label.startswith("name of ") for label in names)
 
 
-def texts_tell_their_labels(data, entry) -> None:
+def texts_tell_their_labels(data: Any, entry: DataSet) -> None:
     for example in data.examples():
         assert len(example.texts) == len(entry.columns) or entry.name.endswith("-nsp")
         if entry.task == "classify" and not entry.name.endswith("-nsp"):
@@ -104,7 +107,7 @@ def texts_tell_their_labels(data, entry) -> None:
             assert set(np.unique(found.labels)) <= set(range(entry.classes))
 
 
-def perfect_predictions_score_one(data, entry) -> None:
+def perfect_predictions_score_one(data: Any, entry: DataSet) -> None:
     target = data.test_dataloader()[0].target
     predicted = target if target.ndim == 1 else target[:, 0]
     found = score(entry.metrics, {"predicted": predicted, "target": target})
@@ -133,7 +136,9 @@ def test_vtab_has_the_nineteen_tasks_of_its_paper() -> None:
 
 
 @pytest.mark.slow
-def test_the_real_fashion_mnist_in_the_hubs_layout(tmp_path, monkeypatch) -> None:
+def test_the_real_fashion_mnist_in_the_hubs_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not FASHION.is_dir():
         pytest.skip("no real Fashion-MNIST: apt-get install dataset-fashion-mnist")
     folder = tmp_path / "zalando-datasets/fashion_mnist/fashion_mnist"

@@ -1,12 +1,14 @@
 """Image data modules, over the catalogue: exact, deterministic, disjoint."""
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from lightning_bench.data import cache
+from lightning_bench.data.batch import Batch
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.loader import Order
 from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check, fingerprint, load
@@ -87,7 +89,7 @@ def test_a_global_batch_is_augmented_the_same_on_any_number_of_ranks(
     )
     images = loaded.splits["val"]
 
-    def first(rank: int, world_size: int, batch_size: int):
+    def first(rank: int, world_size: int, batch_size: int) -> Batch:
         order = Order(len(images.labels), seed=7, shuffle=True, rank=rank, world_size=world_size)
         order.set_epoch(2)
         loader = ImageLoader(
@@ -110,7 +112,9 @@ def test_a_global_batch_is_augmented_the_same_on_any_number_of_ranks(
         assert torch.equal(share.target, alone.target[rank::ranks])
 
 
-def test_cifar10_opens_again_without_decoding_and_in_place(mirror, monkeypatch) -> None:
+def test_cifar10_opens_again_without_decoding_and_in_place(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ImageData("cifar10", batch_size=64, seed=0).setup()
     monkeypatch.setattr("lightning_bench.data.modules.image_data.decode_all", None)
     started = time.perf_counter()
@@ -123,7 +127,7 @@ def test_cifar10_opens_again_without_decoding_and_in_place(mirror, monkeypatch) 
     assert address == again.splits["train"].pixels.__array_interface__["data"][0]
 
 
-def test_a_damaged_cache_is_noticed(mirror) -> None:
+def test_a_damaged_cache_is_noticed(mirror: Path) -> None:
     data = ImageData("pets", batch_size=64, seed=0)
     data.setup()
     bundle = load(data.entry)
@@ -139,7 +143,9 @@ def test_a_damaged_cache_is_noticed(mirror) -> None:
     ("labels", "expected", "says"),
     [([0, 1], 3, "d/val: 2 examples, not 3"), ([0, 7], 2, "d/val, row 1: label 7 of 2")],
 )
-def test_a_split_that_is_not_as_promised_is_named(labels, expected: int, says: str) -> None:
+def test_a_split_that_is_not_as_promised_is_named(
+    labels: list[int], expected: int, says: str
+) -> None:
     images = Images(np.zeros((len(labels), 1, 8, 8), np.uint8), np.array(labels))
     with pytest.raises(DataError, match=says):
         check("d", "val", images, expected, classes=2)

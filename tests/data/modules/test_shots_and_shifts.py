@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from lightning_bench.data.modules.corpus import Corpus
 from lightning_bench.data.modules.image_data import ImageData, moved_right
 from lightning_bench.data.modules.streamed_images import StreamedImages
 from lightning_bench.data.modules.text_data import TextData
+from lightning_bench.data.token_arrays import Texts
 
 
 def images(seed: int = 0, **settings: int) -> ImageData:
@@ -53,7 +55,7 @@ def test_shots_of_texts_keep_tokens_and_labels_together() -> None:
     found, train = few.splits["train"], everything.splits["train"]
     assert Counter(found.labels.tolist()) == {0: 5, 1: 5}
 
-    def texts(of):
+    def texts(of: Texts) -> set[tuple[bytes, int, int]]:
         return {
             (of.tokens[of.starts[i] : of.starts[i + 1]].tobytes(), of.second[i], of.labels[i])
             for i in range(len(of.labels))
@@ -97,7 +99,7 @@ def test_neither_makes_another_run_stale() -> None:
     assert not plain.keys() & {"shots", "shifts"}
 
 
-def test_streamed_images_have_both(tmp_path) -> None:
+def test_streamed_images_have_both(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     for label in "ab":
         for split, count in (("train", 6), ("val", 2), ("test", 3)):

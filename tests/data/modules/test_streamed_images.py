@@ -1,11 +1,14 @@
 """Streamed images: real ImageNet photographs, scored by a real model."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 from torchvision.transforms import v2
 
+from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.loader import generator
 from lightning_bench.data.modules.streamed_images import StreamedImages, crop_box
@@ -13,7 +16,7 @@ from lightning_bench.data.transforms.augment import Augmentation
 
 
 @pytest.fixture(scope="module")
-def photographs(mirror) -> StreamedImages:
+def photographs(mirror: Path) -> StreamedImages:
     data = StreamedImages(
         find("imagenet1k-real", image_size=96), batch_size=8, seed=0, sample=True, workers=0
     )
@@ -44,7 +47,7 @@ def test_ranks_crop_and_augment_as_one_device_would(photographs: StreamedImages)
     augmentation = Augmentation(resized_crop=0.1, flip=True, randaugment=9, erasing=0.5)
     photographs.workers = 0
 
-    def first(rank: int, world_size: int):
+    def first(rank: int, world_size: int) -> Batch:
         photographs.rank, photographs.world_size = rank, world_size
         loader = photographs._loader("test", shuffle=True, augmentation=augmentation)
         return next(iter(loader))
@@ -69,7 +72,7 @@ def test_crops_are_torchvisions() -> None:
 
 
 @pytest.mark.slow
-def test_a_real_model_scores_as_it_is_known_to(mirror, weights) -> None:
+def test_a_real_model_scores_as_it_is_known_to(mirror: Path, weights: Path) -> None:
     """MobileNetV2 has 66.0 % top-1 and 74.8 % ReaL on these 500 images, give or take a resize."""
     import timm
     from safetensors.torch import load_file

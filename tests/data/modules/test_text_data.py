@@ -1,17 +1,16 @@
 """Texts: tokens, batches by length, generated tasks, masking."""
 
-import subprocess
-import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue import entries, find
+from lightning_bench.data.loader import Loader
 from lightning_bench.data.modules.corpus import Corpus
 from lightning_bench.data.modules.text_data import TextData
-from lightning_bench.data.sources import entailment
-from lightning_bench.data.sources.entailment import CONTRADICTION, ENTAILMENT, NEUTRAL, Statement
 from lightning_bench.data.transforms.masking import IGNORED
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "mnli", "qnli", "wnli", "ag-news")
@@ -95,7 +94,7 @@ def test_ranks_share_a_global_batch(ranks: int) -> None:
 @pytest.mark.parametrize("name", ["python-docs", "python-docs-pairs"])
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_text_is_masked_the_same_on_any_number_of_ranks(name: str, ranks: int) -> None:
-    def first(rank: int, world_size: int):
+    def first(rank: int, world_size: int) -> Batch:
         data = Corpus(name, batch_size=8, seed=1, rank=rank, world_size=world_size)
         data.setup()
         return next(iter(data.train_dataloader()))
@@ -109,7 +108,7 @@ def test_a_text_is_masked_the_same_on_any_number_of_ranks(name: str, ranks: int)
             assert torch.equal(ours, theirs[rank::ranks])
 
 
-def test_sst2_has_few_pads(mirror, weights) -> None:
+def test_sst2_has_few_pads(mirror: Path, weights: Path) -> None:
     data = TextData("sst2", batch_size=32, seed=0)
     data.setup()
     masks = [batch.inputs[1] for batch in data.train_dataloader()]
@@ -118,94 +117,13 @@ def test_sst2_has_few_pads(mirror, weights) -> None:
     assert 1 - seen / (128 * sum(len(mask) for mask in masks)) > 0.75
 
 
-def _worlds(count: int):
-    """Random worlds: for every kind, adjective and place, who did what; nothing is empty."""
-    draw = np.random.default_rng(0)
-    kinds = [(noun, whole) for whole, nouns in entailment._CLASSES.items() for noun in nouns]
-    things = [(n, w, a) for n, w in kinds for a in ("", *entailment._ADJECTIVES)]
-    for _ in range(count):
-        rate = draw.choice([0.02, 0.3, 0.97, 1.0])
-        yield [(thing, draw.random() < rate, draw.random() < rate) for thing in things]
-
-
-def _true(s: Statement, world) -> bool:
-    """Whether all, some or none of those it is about did it (there, if it says where)."""
-    about = [
-        did and (there or not s.place)
-        for (noun, whole, adjective), did, there in world
-        if s.noun in (noun, whole) and s.adjective in ("", adjective)
-    ]
-    return {"all": all(about), "some": any(about), "no": not any(about)}[s.quantifier]
-
-
-def test_entailment_labels_hold_in_every_world() -> None:
-    draw = np.random.Generator(np.random.PCG64(1))
-    worlds = list(_worlds(60))
-    counted = dict.fromkeys((ENTAILMENT, NEUTRAL, CONTRADICTION), 0)
-    for _ in range(400):
-        premise, hypothesis, label = entailment._pair(draw)
-        same_place = premise.place == hypothesis.place or not (premise.place and hypothesis.place)
-        if premise.verb != hypothesis.verb or not same_place:
-            continue  # the worlds know one verb and one place
-        then = [_true(hypothesis, world) for world in worlds if _true(premise, world)]
-        counted[label] += bool(then)
-        if label == ENTAILMENT:
-            assert all(then), (premise, hypothesis)
-        elif label == CONTRADICTION:
-            assert not any(then), (premise, hypothesis)
-    assert min(counted.values()) > 20
-
-
-def test_generated_texts_are_the_same_in_every_process() -> None:
-    code = (
-        "from lightning_bench.data.sources import polarity, entailment; import hashlib;"
-        "text = repr([g.splits({'a': 50, 'b': 20}) for g in (polarity, entailment)]);"
-        "print(hashlib.sha256(text.encode()).hexdigest())"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": ":".join(sys.path)},
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
-
-
-@pytest.mark.parametrize("whole_words", [False, True])
-def test_masking_is_berts(whole_words: bool) -> None:
-    data = Corpus("python-docs", batch_size=32, seed=0, whole_words=whole_words)
-    data.setup()
-    loader = data.train_dataloader()
-    chosen = hidden = kept = candidates = 0
-    for batch in loader:
-        tokens, found = batch.inputs[0], batch.target != IGNORED
-        plain = torch.where(found, batch.target, tokens)
-        special = data.masking.special[plain]
-        assert not (found & special).any()
-        candidates += (~special).sum().item()
-        chosen += found.sum().item()
-        hidden += (tokens[found] == data.masking.mask_token).sum().item()
-        kept += (tokens == batch.target).sum().item()
-        if whole_words:  # whoever continues a word shares its fate
-            follows = data.masking.continues[plain[:, 2:]]
-            assert torch.equal(found[:, 2:][follows], found[:, 1:-1][follows])
-    assert chosen / candidates == pytest.approx(0.15, abs=0.01)
-    assert hidden / chosen == pytest.approx(0.8, abs=0.01)
-    # A swap may draw the very token that stood there.
-    assert kept / chosen == pytest.approx(0.1, abs=0.01)
-
-
 def test_masks_change_with_the_epoch_in_training_only() -> None:
     data = Corpus("python-docs", batch_size=32, seed=0)
     data.setup()
     other = Corpus("python-docs", batch_size=7, seed=9)
     other.setup()
 
-    def targets(loader):
+    def targets(loader: Loader) -> torch.Tensor:
         batches = list(loader)
         index = torch.cat([batch.indices for batch in batches])
         width = data.entry.length

@@ -42,7 +42,9 @@ def machine(tmp_path: Path) -> dict[str, str | None]:
 
 
 @pytest.mark.slow
-def test_prepare_fetches_pins_and_then_needs_no_network(tmp_path: Path, machine) -> None:
+def test_prepare_fetches_pins_and_then_needs_no_network(
+    tmp_path: Path, machine: dict[str, str]
+) -> None:
     for name in ("vtab-dtd", "cifar10"):
         tiny.write(find(name), tmp_path / "hub")
     with serving(tmp_path / "hub") as (address, asked):
@@ -71,7 +73,9 @@ def test_prepare_fetches_pins_and_then_needs_no_network(tmp_path: Path, machine)
 
 
 @pytest.mark.slow
-def test_what_is_nowhere_is_one_line_within_five_seconds(tmp_path: Path, machine) -> None:
+def test_what_is_nowhere_is_one_line_within_five_seconds(
+    tmp_path: Path, machine: dict[str, str]
+) -> None:
     offline = {**machine, "HF_ENDPOINT": "http://192.0.2.1"}
     started = time.monotonic()
     done = bench("run", "page.yaml", cwd=tmp_path, env=offline)

@@ -26,7 +26,14 @@ def encoded(colour: int, size: int = 32) -> bytes:
     return stream.getvalue()
 
 
-def a_cifar10(root: Path, *, images=None, labels=None, column="img", test_rows=4) -> None:
+def a_cifar10(
+    root: Path,
+    *,
+    images: list[bytes] | None = None,
+    labels: list[int] | None = None,
+    column: str = "img",
+    test_rows: int = 4,
+) -> None:
     """A tiny repository in the layout of CIFAR-10's."""
     folder = root / "uoft-cs/cifar10/plain_text"
     folder.mkdir(parents=True)
@@ -47,7 +54,7 @@ def open_it(root: Path, monkeypatch: pytest.MonkeyPatch, *, sample: bool = True)
     return data
 
 
-def test_a_sample_shrinks_in_proportion(tmp_path, monkeypatch) -> None:
+def test_a_sample_shrinks_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a_cifar10(tmp_path)
     assert open_it(tmp_path, monkeypatch).sizes == {"train": 18, "val": 2, "test": 4}
     with pytest.raises(DataError, match=r"cifar10/train: 18.* not 45,000|20 examples, not 50,000"):
@@ -66,7 +73,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_is_broken_is_named_and_nothing_is_half_loaded(what, tmp_path, monkeypatch) -> None:
+def test_what_is_broken_is_named_and_nothing_is_half_loaded(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken, says = BROKEN[what]
     a_cifar10(tmp_path, **broken)
     with pytest.raises(DataError) as caught:
@@ -77,7 +86,7 @@ def test_what_is_broken_is_named_and_nothing_is_half_loaded(what, tmp_path, monk
     assert set(left) <= {".lock", ""}
 
 
-def test_a_damaged_file_is_named(tmp_path, monkeypatch) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a_cifar10(tmp_path)
     (path,) = tmp_path.rglob("train-*.parquet")
     path.write_bytes(path.read_bytes()[:-20])
@@ -86,7 +95,7 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("shape", ["classes", "splits", "shards"])
-def test_any_folder_of_images(shape: str, tmp_path, monkeypatch) -> None:
+def test_any_folder_of_images(shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     root = tmp_path / "mine"
     if shape == "shards":
@@ -113,7 +122,7 @@ def test_any_folder_of_images(shape: str, tmp_path, monkeypatch) -> None:
         assert (images.pixels[:, 0, 0, 0] % 2 == images.labels).all()
 
 
-def test_own_texts(tmp_path, monkeypatch) -> None:
+def test_own_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lightning_bench.data.modules.corpus import Corpus
 
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
@@ -124,7 +133,7 @@ def test_own_texts(tmp_path, monkeypatch) -> None:
     assert data.sizes["train"] > 8 * data.sizes["test"] * 0.8 > 0
 
 
-def test_processes_that_want_the_same_make_it_once(tmp_path) -> None:
+def test_processes_that_want_the_same_make_it_once(tmp_path: Path) -> None:
     code = (
         "from lightning_bench.data import cache; import numpy, pathlib, os, time\n"
         "def make(draft):\n"
@@ -138,7 +147,7 @@ def test_processes_that_want_the_same_make_it_once(tmp_path) -> None:
     assert len([path for path in tmp_path.iterdir() if path.is_file()]) == 1
 
 
-def test_a_failed_draft_leaves_nothing(tmp_path, monkeypatch) -> None:
+def test_a_failed_draft_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
 
     def fail(draft: cache.Draft) -> None:
@@ -150,7 +159,7 @@ def test_a_failed_draft_leaves_nothing(tmp_path, monkeypatch) -> None:
     assert [path.suffix for path in (tmp_path / "data").iterdir()] == [".lock"]
 
 
-def test_prepare_says_what_is_ready_and_what_failed(no_mirror) -> None:
+def test_prepare_says_what_is_ready_and_what_failed(no_mirror: None) -> None:
     told: list[str] = []
     ready, missing, unknown = prepare(["polarity", "mnist", "mnits"], told.append)
     assert (ready.state, ready.detail, ready.splits["test"]) == ("ready", "complete", 1000)

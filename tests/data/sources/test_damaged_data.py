@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from lightning_bench.data.catalogue import find
 from lightning_bench.data.errors import DataError
 from tests.data import tiny
 
+#: Breaks one file below a folder.
+Change = Callable[[Path], None]
 
-def change_parquet(pattern: str, column: str, row: int, value: Any):
+
+def change_parquet(pattern: str, column: str, row: int, value: Any) -> Change:
     """Set one cell of a file."""
 
     def change(root: Path) -> None:
@@ -31,7 +35,7 @@ def change_parquet(pattern: str, column: str, row: int, value: Any):
     return change
 
 
-def drop_column(pattern: str, column: str):
+def drop_column(pattern: str, column: str) -> Change:
     def change(root: Path) -> None:
         path = next(root.rglob(pattern))
         pq.write_table(pq.read_table(path).drop_columns([column]), path)
@@ -39,7 +43,7 @@ def drop_column(pattern: str, column: str):
     return change
 
 
-def change_member(pattern: str, name: str, data: bytes | None):
+def change_member(pattern: str, name: str, data: bytes | None) -> Change:
     """Set the content of one member of a tar file, or leave it out."""
 
     def change(root: Path) -> None:
@@ -60,7 +64,7 @@ def change_member(pattern: str, name: str, data: bytes | None):
     return change
 
 
-def change_line(pattern: str, row: int, line: str):
+def change_line(pattern: str, row: int, line: str) -> Change:
     def change(root: Path) -> None:
         path = next(root.rglob(pattern))
         lines = gzip.decompress(path.read_bytes()).decode().splitlines()
@@ -70,7 +74,7 @@ def change_line(pattern: str, row: int, line: str):
     return change
 
 
-def cut(pattern: str):
+def cut(pattern: str) -> Change:
     def change(root: Path) -> None:
         path = next(root.rglob(pattern))
         path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10])
@@ -126,7 +130,9 @@ def load(name: str) -> Any:
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_it_is_named_with_its_row(what: str, tmp_path, monkeypatch) -> None:
+def test_it_is_named_with_its_row(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     name, change, says = BROKEN[what]
@@ -140,7 +146,9 @@ def test_it_is_named_with_its_row(what: str, tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_photograph_that_does_not_decode_is_named(workers: int, tmp_path, monkeypatch) -> None:
+def test_a_photograph_that_does_not_decode_is_named(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     tiny.write(find("imagenet1k"), tmp_path)
     change_parquet("validation-*", "image", 5, {"bytes": b"no image", "path": "x"})(tmp_path)

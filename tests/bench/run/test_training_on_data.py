@@ -1,19 +1,47 @@
 """Whole runs of each task, through what trains them."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lightning_bench.bench.run.loading import DataProblem
-from lightning_bench.bench.run.training import train
+from lightning_bench.bench.run.result import _save_predictions
+from lightning_bench.bench.run.training import Outcome, train
 from tests.factory import spec
+from tests.mirror import DATA, MODELS
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 SMALL = {"width": 16, "depth": 1, "hidden": 32}
 
 
-def run(model: str, args: dict, data: dict, **recipe):
+@pytest.fixture(scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing is read from, or left in, the cache of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    if DATA is None:
+        pytest.skip("no data mirror: set BENCH_DATA")
+    monkeypatch.setenv("BENCH_DATA", str(DATA))
+
+
+@pytest.fixture
+def weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    if MODELS is None:
+        pytest.skip("no mirror of models: set BENCH_MODELS")
+    monkeypatch.setenv("BENCH_MODELS", str(MODELS))
+
+
+def run(model: str, args: dict[str, Any], data: dict[str, Any], **recipe: Any) -> Outcome:
     of = spec(model, data, args, {"epochs": 1, "batch_size": 32} | recipe)
     return train(of, device="cpu", on_epoch=lambda _: None)
 
@@ -42,7 +70,7 @@ def test_words_and_pairs_are_learnt_at_once() -> None:
     assert outcome.metrics["loss"] > np.log(outcome.metrics["perplexity"])
 
 
-def test_stsb_is_scored_by_correlations(mirror, weights) -> None:
+def test_stsb_is_scored_by_correlations(mirror: None, weights: None) -> None:
     outcome = run("bag", {"width": 16, "hidden": 16}, {"name": "stsb"})
     assert outcome.metrics.keys() == {"pearson", "spearman", "loss"}
     found = outcome.predictions
@@ -51,7 +79,7 @@ def test_stsb_is_scored_by_correlations(mirror, weights) -> None:
     )
 
 
-def test_pets_are_trained_with_all_augmentations(mirror) -> None:
+def test_pets_are_trained_with_all_augmentations(mirror: None) -> None:
     outcome = run(
         "lenet",
         {},
@@ -76,16 +104,14 @@ def test_pets_are_trained_with_all_augmentations(mirror) -> None:
         ({"name": "digits", "length": 64}, {}, "digits is a data set of images and has no length"),
     ],
 )
-def test_a_setting_that_would_do_nothing_is_refused(data, recipe, says: str) -> None:
+def test_a_setting_that_would_do_nothing_is_refused(
+    data: dict[str, Any], recipe: dict[str, Any], says: str
+) -> None:
     with pytest.raises(DataProblem, match=says):
         run("mlp", {}, data, **recipe)
 
 
 def test_predictions_that_are_no_whole_numbers_are_kept(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    from lightning_bench.bench.run.result import _save_predictions
-
     outcome = run("bag", {"width": 16, "hidden": 16}, {"name": "polarity"})
     values = {
         "predicted": np.array([-1.5, 0.25, 3.75], dtype=np.float32),
