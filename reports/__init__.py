@@ -1,9 +1,10 @@
-"""From records to statistics to tables and figures, without torch.
+"""Reports: from a study's plan and records to statistics, tables, figures and pages, without torch.
 
-Runs and a request (`table`) become a Report in `build`, which is pure: `samples` sorts the runs,
-`ranking` tests them (with `statistics`), `results`, `against`, `across` and `costs` make the
-tables, `findings` and `facts` say in words what holds and where it comes from, `captions` names the
-figures, `search` and `effort` tell of tuning. `write` puts the report into files, through
-`markdown`, `latex`, `html`, `tidy` and `figures`; `terminal` prints it and, like `digest`, needs
-nothing heavy.
+`from_plan` reads the runs and `request` holds what is asked of them; `build`, which is pure, makes
+them into a `report`, whose schema is report.json. Its parts come from `statistics` (samples,
+paired tests, rankings), `tables` (one module a table), `text` (findings, comparisons, provenance,
+formatted numbers) and `figures` (captions, then drawing in processes of its own). `render` writes
+the report as Markdown, LaTeX, HTML, CSV, Parquet or for the terminal. `published` holds printed
+tables as YAML, `SCHEMA.md` the columns of CSV and Parquet. `inputs_digest` tells whether a report
+on disk is current.
 """

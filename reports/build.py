@@ -43,8 +43,8 @@ def build(
     figures = captions.captions(request, collected, everywhere)
     searches = tuning_effort.search_lines(request)
     if drawable:
-        found = (table for table in (main, everywhere) if table)
-        drawable(Sketch.of(found, searches, figures))
+        known = (table for table in (main, everywhere) if table)
+        drawable(Sketch.of(known, searches, figures))
     compared = per_example.compare(request, collected, predictions or {})
     counts = Counter(run.state for run in runs)
     tables = [

@@ -15,14 +15,14 @@ FEW = 12
 
 def captions(request: Request, samples: Samples, everywhere: Table | None) -> list[Figure]:
     """What these runs can show: curves and sizes by data set, and all data sets at once."""
-    found: list[Figure] = []
+    figures: list[Figure] = []
     for number, (dataset, (metric, *_)) in enumerate(request.metrics.items()):
         name, shown = slug(dataset), metric.replace("_", " ")
-        if any(figure.name.endswith(f"-{name}") for figure in found):
+        if any(figure.name.endswith(f"-{name}") for figure in figures):
             name = f"{name}-{number}"  # a/b and a-b have one slug
-        here = [samples[entry, dataset] for entry in request.entries]
-        if any(len(record.curve) > 1 for sample in here for record in sample.done.values()):
-            found.append(
+        samples_here = [samples[entry, dataset] for entry in request.entries]
+        if any(len(record.curve) > 1 for sample in samples_here for record in sample.done.values()):
+            figures.append(
                 Figure(
                     name=f"curves-{name}",
                     kind="curves",
@@ -35,8 +35,8 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
                     alt=f"Lines of validation {shown} against epoch, one for each entry.",
                 )
             )
-        if sum(bool(sample.values(metric)) for sample in here) > 1:
-            found.append(
+        if sum(bool(sample.values(metric)) for sample in samples_here) > 1:
+            figures.append(
                 Figure(
                     name=f"size-{name}",
                     kind="size",
@@ -49,19 +49,19 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
                     alt=f"Points of test {shown} against parameter count, one for each entry.",
                 )
             )
-        found += _growth(request, name, dataset, samples)
-        found += _speeds(request, name, dataset)
-        found += _searches(request, dataset, name, shown)
+        figures += _growth(request, name, dataset, samples)
+        figures += _speeds(request, name, dataset)
+        figures += _searches(request, dataset, name, shown)
     if everywhere:
-        found += _over_all(request, everywhere)
+        figures += _over_all(request, everywhere)
     if len(request.entries) <= FEW:
-        return found
+        return figures
     few = f" The {FEW} best of {len(request.entries)} entries are told apart; the others are grey."
     return [
         figure.model_copy(update={"caption": figure.caption + few})
         if figure.kind in ("curves", "size", "profile", "throughput")
         else figure
-        for figure in found
+        for figure in figures
     ]
 
 
@@ -128,7 +128,7 @@ def _searches(request: Request, dataset: str, name: str, shown: str) -> list[Fig
     here = [ledger for ledger in request.searches if ledger.dataset == dataset]
     if not any(ledger.best for ledger in here):
         return []
-    found = [
+    figures = [
         Figure(
             name=f"best-{name}",
             kind="best",
@@ -142,7 +142,7 @@ def _searches(request: Request, dataset: str, name: str, shown: str) -> list[Fig
         )
     ]
     if not any(tuning_effort.no_expectation(ledger) for ledger in here):
-        found.append(
+        figures.append(
             Figure(
                 name=f"expected-{name}",
                 kind="expected",
@@ -156,7 +156,7 @@ def _searches(request: Request, dataset: str, name: str, shown: str) -> list[Fig
             )
         )
     if any(ledger.front() for ledger in here):
-        found.append(
+        figures.append(
             Figure(
                 name=f"front-{name}",
                 kind="front",
@@ -166,12 +166,12 @@ def _searches(request: Request, dataset: str, name: str, shown: str) -> list[Fig
                 alt=f"Points of validation {shown} against cost, with a step line of the front.",
             )
         )
-    return found
+    return figures
 
 
 def _over_all(request: Request, everywhere: Table) -> list[Figure]:
     shown = (everywhere.columns[0].metric or "").replace("_", " ")
-    found = [
+    figures = [
         Figure(
             name="profile",
             kind="profile",
@@ -184,7 +184,7 @@ def _over_all(request: Request, everywhere: Table) -> list[Figure]:
     datasets = len(request.metrics)
     if datasets >= across_data_sets.RANKED_FROM and ranked > 2:
         distance = across_data_sets.critical_difference(ranked, datasets)
-        found.append(
+        figures.append(
             Figure(
                 name="ranks",
                 kind="ranks",
@@ -196,4 +196,4 @@ def _over_all(request: Request, everywhere: Table) -> list[Figure]:
                 alt="A scale of ranks with one mark for each entry, and bars that join ties.",
             )
         )
-    return found
+    return figures

@@ -14,8 +14,7 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatt
 
 from lightning_bench.reports.figures import draw_speed, draw_tuning
 from lightning_bench.reports.figures.colours import INK
-from lightning_bench.reports.figures.curve_arrays import Series, column_of
-from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.figures.figure_data import Series, Sketch, column_of
 from lightning_bench.reports.figures.style import (
     COLOURS,
     LINES,

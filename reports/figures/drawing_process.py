@@ -15,15 +15,15 @@ from multiprocessing.connection import Connection
 from typing import Self
 
 from lightning_bench.common.processes import how_it_ended
-from lightning_bench.reports.figures import curve_arrays, fork_pool
-from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.figures import fork_pool
+from lightning_bench.reports.figures.figure_data import Series, Sketch, series_of
 from lightning_bench.reports.report import Figure
 from lightning_bench.reports.request import ReportedRun
 
 #: A figure's files: name and content.
 Files = list[tuple[str, bytes]]
 #: All that drawing it takes.
-Task = tuple[Sketch, Figure, curve_arrays.Series]
+Task = tuple[Sketch, Figure, Series]
 
 
 class Studio:
@@ -83,7 +83,7 @@ def files(
     studio: Studio | None = None,
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each figure's files; other processes may begin to draw at once."""
-    tasks = [(sketch, figure, curve_arrays.of(sketch, runs, figure)) for figure in sketch.figures]
+    tasks = [(sketch, figure, series_of(sketch, runs, figure)) for figure in sketch.figures]
     if studio:
         return studio.draw(tasks)
     return (file for found in fork_pool.each(partial(_draw, kinds), tasks) for file in found)

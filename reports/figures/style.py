@@ -114,37 +114,36 @@ def draw_others(axes: Axes, lines: Sequence[np.ndarray]) -> None:
 def draw_points(
     axes: Axes, sketch: Sketch, column: Column, place: Callable[[Row], Span | None]
 ) -> list[tuple[float, float]]:
-    """Each row's value, with its interval, at its place, which may be a span; returns the points.
+    """Scatter each row's value, with error bars, over its place, which may be a span.
 
-    The others are grey, with one label.
+    The others are grey, with one label. Returns the points as (x, y).
     """
-    points: list[tuple[float, float]] = []
     number = sketch.tables[0].columns.index(column)
+    points: list[tuple[float, float]] = []
 
-    def draw(rows: Sequence[Row], width: float, **style: Any) -> None:
-        known = [
-            (*span, cell.value, spread(cell, column) or 0.0)
-            for row in rows
-            if (span := place(row)) is not None
-            if (cell := row.cells[number]).value is not None
-        ]
-        if not known:
-            return
-        low, x, high, y, half = np.array(known).T
-        y, half = column.scale * y, column.scale * half
-        axes.plot(x, y, **style | {"linestyle": "none"})
-        points.extend(zip(x.tolist(), y.tolist(), strict=True))
-        upright = np.array([[x, y - half], [x, y + half]])[..., half > 0]
-        across = np.array([[low, y], [high, y]])[..., high > low]
-        bars = [*upright.transpose(2, 0, 1), *across.transpose(2, 0, 1)]
-        shape = {"colors": style["color"], "linewidths": width, "zorder": style["zorder"] - 0.5}
-        axes.add_collection(LineCollection(bars, **shape))
+    def scatter(rows: Sequence[Row], bar_width: float, **style: Any) -> None:
+        upright, across, here = [], [], []
+        for row in rows:
+            span, cell = place(row), row.cells[number]
+            if span is None or cell.value is None:
+                continue
+            low, x, high = span
+            y, half = column.scale * cell.value, column.scale * (spread(cell, column) or 0.0)
+            here.append((x, y))
+            upright += [((x, y - half), (x, y + half))] if half > 0 else []
+            across += [((low, y), (high, y))] if high > low else []
+        if here:
+            axes.plot(*zip(*here, strict=True), **style | {"linestyle": "none"})
+            look_of_bars = {"colors": style["color"], "linewidths": bar_width}
+            below = style["zorder"] - 0.5
+            axes.add_collection(LineCollection([*upright, *across], zorder=below, **look_of_bars))
+        points.extend(here)
 
     own, others = looks(sketch, column)
     for row, style, label in own:
-        draw([row], 1.2, label=label, markersize=7, **style)
+        scatter([row], 1.2, label=label, markersize=7, **style)
     grey = {"color": GREY, "marker": ".", "markersize": 3, "zorder": 1}
-    draw(others, 0.6, label=f"{len(others)} others", **grey)
+    scatter(others, 0.6, label=f"{len(others)} others", **grey)
     axes.autoscale_view()
     return points
 

@@ -33,7 +33,7 @@ def render(report: Report, runs: Sequence[ReportedRun]) -> str:
         anchors=anchors,
         metrics=metrics,
         columns={(c.dataset, c.metric): c for c in report.tables[0].columns},
-        place=_place,
+        placeholder=_placeholder,
         spark=_spark if len(runs) <= run_pages.DRAWN_RUNS else None,
         run_data=run_pages.data([run for _, _, found in samples for run in found]),
         sheets=_sheets(report),
@@ -44,17 +44,15 @@ def render(report: Report, runs: Sequence[ReportedRun]) -> str:
 
 def illustrate(page: str, report: Report, drawings: Mapping[str, str]) -> str:
     """The page with its figures; `drawings` are their SVG by name."""
-    alt = {figure.name: figure.alt for figure in report.figures}
-    return re.sub(
-        _place("(.+?)"),
-        lambda found: inline(drawings[found[1]], alt[found[1]], found[1]),
-        page,
-        count=len(alt),
-    )
+    parts, rest = [], page
+    for figure in report.figures:  # they stand in this order
+        before, _, rest = rest.partition(_placeholder(figure.name))
+        parts += [before, inline(drawings[figure.name], figure.alt, figure.name)]
+    return "".join([*parts, rest])
 
 
-def _place(figure: str) -> Markup:
-    """What stands where a figure goes; all text of others is escaped, and holds no such thing."""
+def _placeholder(figure: str) -> Markup:
+    """A comment where a figure goes; all text of others is escaped, and holds no such thing."""
     return Markup(f"<!-- figure {figure} -->")
 
 

@@ -93,27 +93,27 @@ def _why(run: ReportedRun) -> str:
 def _facts(run: ReportedRun) -> Facts:
     """What is this run's alone."""
     record = run.record
-    found: Facts = [("Folder", run.folder or ""), ("Log", f"{run.folder}/log.txt")]
+    facts: Facts = [("Folder", run.folder or ""), ("Log", f"{run.folder}/log.txt")]
     if record is None:
-        return found if run.folder else []
+        return facts if run.folder else []
     if record.failure:
-        found[1] = ("Log", record.failure.log)
-    found = [
+        facts[1] = ("Log", record.failure.log)
+    facts = [
         *((f"Test {name.replace('_', ' ')}", _number(x)) for name, x in record.metrics.items()),
         ("Attempt", str(record.attempt)),
         ("Time", f"{record.started} to {record.ended}"),
-        *found,
+        *facts,
     ]
     if record.predictions:
-        found.append(("Predictions", f"predictions.npz, SHA-256 {record.predictions[:16]}…"))
+        facts.append(("Predictions", f"predictions.npz, SHA-256 {record.predictions[:16]}…"))
     if cost := record.cost:
-        found += [
+        facts += [
             ("Training", f"{cost.train_s:.4g} s"),
             ("Whole run", f"{cost.total_s:.4g} s, {numbers.device_time(cost.device_h)}"),
             ("Training speed", f"{cost.train_examples_per_s:,.0f} examples/s"),
             ("Peak memory", f"{cost.peak_memory_bytes / 1e6:,.0f} MB"),
         ]
-    return found
+    return facts
 
 
 def _sections(record: Record, shared: _Shared) -> list[int]:

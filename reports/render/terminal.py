@@ -29,8 +29,8 @@ def render(report: Report) -> RenderableType:
     blocks += [_Hanging("•", Text(finding)) for finding in report.findings]
     if report.lost:
         what = "attempt" if len(report.lost) == 1 else "attempts"
-        told = f"{len(report.lost)} {what} came to nothing; the report's files list cause and log."
-        blocks.append(_Hanging("•", Text(told)))
+        lost = f"{len(report.lost)} {what} came to nothing; the report's files list cause and log."
+        blocks.append(_Hanging("•", Text(lost)))
     return Group(*blocks)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from lightning_bench.common.files import write_atomically
-from lightning_bench.reports.figures import figure_data
 from lightning_bench.reports.render import csv_and_parquet
 from lightning_bench.reports.report import Report
 from lightning_bench.reports.request import ReportedRun
@@ -47,9 +46,9 @@ def write(
     """
     kinds = kinds_of_figures(formats)
     if drawn is None and kinds:
-        from lightning_bench.reports.figures import drawing_process
+        from lightning_bench.reports.figures import drawing_process, figure_data
 
-        drawn = drawing_process.files(figure_data.of(report), runs, kinds)
+        drawn = drawing_process.files(figure_data.sketch_of(report), runs, kinds)
     show(report)
     rows = csv_and_parquet.rows(report, runs) if {"csv", "parquet"} & {*formats} else []
     made = {name: _content(name, report, runs, rows) for name in _documents(formats)}

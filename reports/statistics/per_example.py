@@ -34,35 +34,37 @@ def compare(
     return [
         pair
         for dataset, names in request.metrics.items()
-        for pair in _on(request, samples, predictions, dataset, names[0])
+        for pair in _compare_on(request, samples, predictions, dataset, names[0])
     ]
 
 
-def _on(
+def _compare_on(
     request: Request,
     samples: Samples,
     predictions: Mapping[str, Predictions],
     dataset: str,
     metric: str,
 ) -> Iterator[OnExamples]:
-    found: dict[str, dict[int, Predictions]] = {}
-    for entry in request.entries:
-        done = samples[entry, dataset].done
-        kept = {seed: predictions[r.key] for seed, r in done.items() if r.key in predictions}
-        if kept:
-            found[entry] = kept
-    everything = [one for by_seed in found.values() for one in by_seed.values()]
-    if len(found) < 2 or not _same_examples(everything) or sums(metric, everything[0]) is None:
+    """The pairs on one data set; none where entries scored different examples."""
+    by_entry = _by_entry_and_seed(request, samples, predictions, dataset)
+    everything = [one for by_seed in by_entry.values() for one in by_seed.values()]
+    if len(by_entry) < 2 or not _same_examples(everything) or sums(metric, everything[0]) is None:
         return
-    values = dict(zip(found, redrawn(metric, [[*x.values()] for x in found.values()]), strict=True))
-    for a, b in combinations(found, 2):
-        seeds = sorted(found[a].keys() & found[b].keys())
+    arrays = redrawn(metric, [list(by_seed.values()) for by_seed in by_entry.values()])
+    # Of each entry and seed the metric on every draw.
+    draws = {
+        entry: dict(zip(by_seed, values.T, strict=True))
+        for (entry, by_seed), values in zip(by_entry.items(), arrays, strict=True)
+    }
+    for a, b in combinations(by_entry, 2):
+        seeds = sorted(by_entry[a].keys() & by_entry[b].keys())
         if not seeds:
             continue
-        places = [[list(found[entry]).index(seed) for seed in seeds] for entry in (a, b)]
-        differences = (values[a][:, places[0]] - values[b][:, places[1]]).mean(axis=1)
-        low, high = np.quantile(differences[1:], [inference.ALPHA / 2, 1 - inference.ALPHA / 2])
-        split = [only(metric, found[a][seed], found[b][seed]) for seed in seeds]
+        differences = np.stack([draws[a][seed] - draws[b][seed] for seed in seeds], axis=1)
+        observed, *resampled = differences.mean(axis=1)
+        low, high = np.quantile(resampled, [inference.ALPHA / 2, 1 - inference.ALPHA / 2])
+        both = [only(metric, by_entry[a][seed], by_entry[b][seed]) for seed in seeds]
+        counts = [pair for pair in both if pair]
         yield OnExamples(
             dataset=dataset,
             metric=metric,
@@ -70,13 +72,28 @@ def _on(
             b=b,
             n=len(everything[0]["index"]),
             seeds=seeds,
-            difference=float(differences[0]),
+            difference=float(observed),
             low=float(low),
             high=float(high),
-            only_a=[counts[0] for counts in split if counts],
-            only_b=[counts[1] for counts in split if counts],
-            p=[mcnemar(*counts) for counts in split if counts],
+            only_a=[only_a for only_a, _ in counts],
+            only_b=[only_b for _, only_b in counts],
+            p=[mcnemar(*pair) for pair in counts],
         )
+
+
+def _by_entry_and_seed(
+    request: Request, samples: Samples, predictions: Mapping[str, Predictions], dataset: str
+) -> dict[str, dict[int, Predictions]]:
+    """The predictions that could be read, of the entries that have any."""
+    by_entry = {
+        entry: {
+            seed: predictions[record.key]
+            for seed, record in samples[entry, dataset].done.items()
+            if record.key in predictions
+        }
+        for entry in request.entries
+    }
+    return {entry: by_seed for entry, by_seed in by_entry.items() if by_seed}
 
 
 def _same_examples(everything: Sequence[Predictions]) -> bool:

@@ -93,13 +93,13 @@ def lost(request: Request, runs: Iterable[ReportedRun]) -> list[Lost]:
     def place(run: ReportedRun) -> tuple[int, int, int]:
         return datasets.index(run.dataset), entries.index(run.entry), run.seed
 
-    found = []
+    attempts = []
     for run in sorted(runs, key=place):
-        ended = list(run.earlier)
+        not_results = list(run.earlier)
         if run.record and (run.record.failure or run.record.status != "done"):
-            ended.append(of_record(run.record, f"{run.folder}/log.txt"))
-        found += [
+            not_results.append(of_record(run.record, f"{run.folder}/log.txt"))
+        attempts += [
             Lost(dataset=run.dataset, entry=run.entry, seed=run.seed, key=run.key, attempt=attempt)
-            for attempt in ended
+            for attempt in not_results
         ]
-    return found
+    return attempts

@@ -16,7 +16,7 @@ SOUND = 1.05  # a printed count is rounded, and heads differ
 
 def rows(request: Request, columns: Sequence[Column], notes: Notes) -> list[Row]:
     """The request's published rows, in the report's columns."""
-    found = []
+    printed_rows = []
     for published in request.published:
         cells = []
         for column in columns:
@@ -24,7 +24,7 @@ def rows(request: Request, columns: Sequence[Column], notes: Notes) -> list[Row]
             remark = published.remarks.get(column.id)
             marks = [notes.mark(f"{published.cite}: {remark}")] if remark else []
             cells.append(_cell(printed, column, marks) if printed else Cell())
-        found.append(
+        printed_rows.append(
             Row(
                 label=published.label,
                 group=published.group,
@@ -33,13 +33,13 @@ def rows(request: Request, columns: Sequence[Column], notes: Notes) -> list[Row]
                 cite=published.cite,
             )
         )
-    return found
+    return printed_rows
 
 
-def grouped(found: Sequence[Row]) -> list[Row]:
+def grouped(rows: Sequence[Row]) -> list[Row]:
     """Rows of one group together, in the order of first appearance."""
-    groups = list(dict.fromkeys(row.group for row in found))
-    return sorted(found, key=lambda row: groups.index(row.group))
+    groups = list(dict.fromkeys(row.group for row in rows))
+    return sorted(rows, key=lambda row: groups.index(row.group))
 
 
 def _cell(printed: PrintedValue, column: Column, marks: list[str]) -> Cell:
@@ -67,20 +67,20 @@ def audit(
     """
     column = Column(id="audit", title="Audit", unit="printed ÷ counted", kind="number")
     ours = {e.published: counted[label] for label, e in request.entries.items() if e.published}
-    found = {}
+    ratios = {}
     for row in request.published:
         printed, known = row.cells.get("parameters"), ours.get(row.label)
         if printed and printed.value and known and known.value:
             least, most = known.low or known.value, known.high or known.value
             ratio = printed.value / min(max(printed.value, least), most)
             sound = abs(math.log(ratio)) <= math.log(SOUND)
-            said = f"{row.cite} prints {printed.value:,.0f} parameters; our module has {least:,.0f}"
-            marks = [] if sound else [notes.mark(said)]
-            found[row.label] = Cell(value=ratio, notes=marks)
+            claim = f"{row.cite} prints {printed.value:,.0f} parameters"
+            marks = [] if sound else [notes.mark(f"{claim}; our module has {least:,.0f}")]
+            ratios[row.label] = Cell(value=ratio, notes=marks)
         elif "parameters" in row.remarks:
-            found[row.label] = Cell(state="doubtful")
-    doubted = any(cell.notes or cell.state for cell in found.values())
-    return (column, found) if doubted else None
+            ratios[row.label] = Cell(state="doubtful")
+    doubted = any(cell.notes or cell.state for cell in ratios.values())
+    return (column, ratios) if doubted else None
 
 
 def table(request: Request, main: Table) -> Table | None:
@@ -102,7 +102,7 @@ def table(request: Request, main: Table) -> Table | None:
     if not places:
         return None
     measured = {row.label: row for row in main.rows if row.source == "measured"}
-    found = [
+    differences = [
         Row(
             label=label,
             group=entry.group,
@@ -113,7 +113,7 @@ def table(request: Request, main: Table) -> Table | None:
         )
         for label, entry, theirs in pairs
     ]
-    said = [f"{label}: {theirs.label} in {theirs.cite}" for label, _, theirs in pairs]
+    sources = [f"{label}: {theirs.label} in {theirs.cite}" for label, _, theirs in pairs]
     return Table(
         id="against",
         title="Against the printed figures",
@@ -127,8 +127,8 @@ def table(request: Request, main: Table) -> Table | None:
             )
             for place in places
         ],
-        rows=found,
-        notes=[Note(text=f"Printed rows: {'; '.join(said)}.")],
+        rows=differences,
+        notes=[Note(text=f"Printed rows: {'; '.join(sources)}.")],
     )
 
 

@@ -74,26 +74,26 @@ def curves(session: Session) -> list[Curve]:
         if m.blocks and m.counts and not m.failure and name in m.contender.args:
             rest = sorted((k, str(v)) for k, v in m.contender.args.items() if k != name)
             groups.setdefault((m.contender.model, tuple(rest), m.setting), []).append(m)
-    found = []
+    grown = []
     for group in groups.values():
         ordered = sorted(group, key=lambda m: _size(m, name))
         label = ordered[0].contender.label.rpartition(f", {name} ")[0]
         family = ordered[0].contender.family
         sizes = [_size(m, name) for m in ordered]
-        found.append(Curve(label, family, "argument", name, sizes, ordered))
+        grown.append(Curve(label, family, "argument", name, sizes, ordered))
         lengths = [m.counts.tokens for m in ordered if m.counts and m.counts.tokens]
         if name != "length" and len(set(lengths)) == len(ordered):
-            found.append(Curve(label, family, "S", "S", lengths, ordered))
-    return found
+            grown.append(Curve(label, family, "S", "S", lengths, ordered))
+    return grown
 
 
 def table(session: Session) -> Table | None:
     """Exponents of FLOPs and of time; None where nothing was varied over three sizes."""
-    found = [curve for curve in curves(session) if len(curve.x) > 2]
-    if not found:
+    fitted = [curve for curve in curves(session) if len(curve.x) > 2]
+    if not fitted:
         return None
-    rows, said = [], []
-    for curve in found:
+    rows, degrees_of = [], []
+    for curve in fitted:
         rows.append(
             Row(
                 label=curve.label,
@@ -107,7 +107,7 @@ def table(session: Session) -> Table | None:
             )
         )
         if (degree := timing.degree(curve.x, curve.flops)) is not None:
-            said.append(f"{curve.label}: degree {degree} in {curve.axis}")
+            degrees_of.append(f"{curve.label}: degree {degree} in {curve.axis}")
     rows.sort(key=lambda row: row.group)
     notes = [
         Note(
@@ -115,8 +115,8 @@ def table(session: Session) -> Table | None:
             " the channels are linear in S, so that a fit over real lengths lies between."
         )
     ]
-    if said:
-        degrees = "; ".join(dict.fromkeys(said))
+    if degrees_of:
+        degrees = "; ".join(dict.fromkeys(degrees_of))
         notes.append(Note(text=f"The FLOPs are exact polynomials. {degrees}."))
     return Table(
         id="scaling",
@@ -223,18 +223,18 @@ def _counted(curves: Sequence[tuple[str, str, int | None, Mapping[int, int]]]) -
 
 def findings(session: Session) -> list[str]:
     """Whether what was fitted is what was claimed, a sentence a curve."""
-    said = []
+    sentences = []
     for curve in curves(session):
         fitted, claim = timing.exponent(curve.x, curve.times_s), curve.claim
         if fitted is None or claim is None:
             continue
         holds = "holds" if fitted.low <= claim <= fitted.high else "doesn't hold"
-        said.append(
+        sentences.append(
             f"{curve.label}: time grows with {curve.axis} to the {fitted.value:.2f}"
             f" ({fitted.low:.2f} to {fitted.high:.2f}) over {joined([str(x) for x in curve.x])};"
             f" the interval {holds} the claimed {claim}."
         )
-    return said
+    return sentences
 
 
 def _mode(curve: Curve) -> str:

@@ -299,28 +299,28 @@ class _Line:
 
 
 def _caption(session: Session, columns: Sequence[str], ranked: bool) -> str:
-    said = [
+    sentences = [
         f"Median of {session.rounds} blocks ± half the 95 % interval of the median (order"
         " statistics); models took turns, round by round."
     ]
     if "ratio" in columns:
-        said.append("Time: a unit's, relative to the first row's, paired by round.")
+        sentences.append("Time: a unit's, relative to the first row's, paired by round.")
     if "p50" in columns:
-        said.append("Latency: one example at a time.")
+        sentences.append("Latency: one example at a time.")
     if "own" in columns:
-        said.append("Memory: peak resident of the process tree, libraries and all.")
+        sentences.append("Memory: peak resident of the process tree, libraries and all.")
     if "reserved" in columns:
-        said.append("Memory: peak that tensors took; reserved: that the allocator held.")
+        sentences.append("Memory: peak that tensors took; reserved: that the allocator held.")
     if "energy" in columns:
-        said.append("Energy: an estimate, of the whole chip, with whatever else ran on it.")
+        sentences.append("Energy: an estimate, of the whole chip, with whatever else ran on it.")
     if "efficiency" in columns:
-        said.append(
+        sentences.append(
             "Scaling: all examples over the slowest device's time, as a share of as many devices"
             " alone."
         )
     if ranked:
-        said.append("Bold: the fastest, and all that can't be told from it.")
-    return " ".join(said)
+        sentences.append("Bold: the fastest, and all that can't be told from it.")
+    return " ".join(sentences)
 
 
 def _maybe(table: Table | None) -> list[Table]:

@@ -22,17 +22,17 @@ def compare(
     if examples is None:
         examples = [pair for pair in report.examples if {pair.a, pair.b} == asked]
     tests = {pair.dataset: _as_asked(pair, a) for pair in examples}
-    found = []
+    paragraphs = []
     for dataset in dict.fromkeys(c.dataset for c in report.tables[0].columns if c.dataset):
         more = [*_on_examples(report, tests[dataset])] if dataset in tests else []
         if dataset in seeds:
-            *said, verdict = _sentences(report, seeds[dataset])
-            found.append(" ".join([*said, *more, verdict]))
+            *sentences, verdict = _sentences(report, seeds[dataset])
+            paragraphs.append(" ".join([*sentences, *more, verdict]))
         elif more:
-            said = [_means(report, tests[dataset])]
+            sentences = [_means(report, tests[dataset])]
             verdict = "Verdict: none; with one seed each, training again might turn it round."
-            found.append(" ".join([*said, *more, verdict]))
-    return found
+            paragraphs.append(" ".join([*sentences, *more, verdict]))
+    return paragraphs
 
 
 def entries(report: Report) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the numbers allow to be said, in words; and what they don't."""
+"""Findings: the claims that the tests allow, in sentences, and why there are no more."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,14 +12,14 @@ from lightning_bench.reports.text.numbers import joined, number, p_value
 
 def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str]:
     """Sentences to stand above the table: the claims, or why there are none."""
-    found = [*_incomplete(samples), *_miscounted(samples)]
+    sentences = [*_incomplete(samples), *_miscounted(samples)]
     if not any(sample.done for sample in samples.values()):
-        return found
+        return sentences
     if len(request.entries) < 2:
-        return [*found, "One entry alone: there is nothing to compare."]
+        return [*sentences, "One entry alone: there is nothing to compare."]
     silent = {d: r for d, r in rankings.columns.items() if not r.possible and not r.barred}
     if any(ranking.possible for ranking in rankings.columns.values()):
-        found += [
+        sentences += [
             _verdict(request, dataset, ranking, rankings.pairs)
             for dataset, ranking in rankings.columns.items()
             if ranking.possible
@@ -27,18 +27,19 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
     few = {d: r for d, r in silent.items() if 2 <= r.seeds < rankings.needed}
     if few:
         everywhere = 1 < len(few) == len(rankings.columns)
-        found.append(_too_few("any data set" if everywhere else joined(list(few)), few, rankings))
+        where = "any data set" if everywhere else joined(list(few))
+        sentences.append(_too_few(where, few, rankings))
     if lonely := [dataset for dataset in silent if dataset not in few]:
-        found.append(
+        sentences.append(
             f"No entry is called better on {joined(lonely)}: that needs two or more entries with"
             " several seeds each and no failed run."
         )
-    return found
+    return sentences
 
 
 def on_examples(main: Table, compared: Sequence[OnExamples]) -> list[str]:
-    """What the test sets' size alone leaves open between the two best means of each data set."""
-    found = []
+    """Bootstrap intervals over test examples, between the two best means of each data set."""
+    differences = []
     for place, column in enumerate(main.columns):
         means = [
             (row.cells[place].value, row.label)
@@ -46,18 +47,18 @@ def on_examples(main: Table, compared: Sequence[OnExamples]) -> list[str]:
             if row.source == "measured" and row.cells[place].value is not None
         ]
         best = [label for _, label in sorted(means, reverse=bool(column.higher_is_better))[:2]]
-        found += [
+        differences += [
             _apart(pair if pair.a == best[0] else pair.turned(), column)
             for pair in compared
             if (pair.dataset, pair.metric) == (column.dataset, column.metric)
             if {pair.a, pair.b} == set(best)
         ]
-    if not found:
+    if not differences:
         return []
     return [
         "Had other test examples been drawn, the same trained models would have differed by (95 %,"
-        f" paired bootstrap): {'; '.join(found)}. This is the test sets' share of the doubt; what"
-        " training again would change is not in it, and no claim rests on it."
+        f" paired bootstrap): {'; '.join(differences)}. This is the test sets' share of the doubt;"
+        " what training again would change is not in it, and no claim rests on it."
     ]
 
 
@@ -89,23 +90,23 @@ def _verdict(request: Request, dataset: str, ranking: Ranking, pairs: int) -> st
     order = list(request.entries)
     tied = [entry for entry in order if entry in ranking.tied and entry != ranking.leader]
     beaten = [entry for entry in order if entry in ranking.beaten]
-    said = f"On {dataset} ({metric}) {ranking.leader} "
+    sentence = f"On {dataset} ({metric}) {ranking.leader} "
     if beaten:
         worst = max(ranking.beaten.values())
         p = p_value(worst) if len(beaten) == 1 else p_value(worst).replace("=", "≤")
-        said += f"is better than {joined(beaten)} ({_test(ranking, pairs)}: {p})"
-        said += f", and can't be told from {joined(tied, 'or')}." if tied else "."
+        sentence += f"is better than {joined(beaten)} ({_test(ranking, pairs)}: {p})"
+        sentence += f", and can't be told from {joined(tied, 'or')}." if tied else "."
     elif not tied:
-        said += "has nobody to be compared with."
+        sentence += "has nobody to be compared with."
     else:
-        said += (
+        sentence += (
             f"has the best mean, but can't be told from {joined(tied, 'or')}"
             f" ({_test(ranking, pairs)})."
         )
     if tied and ranking.detectable:
         column = 100 if (name := request.metrics[dataset][0]) in request.percent else 1
         unit = "points" if name in request.percent else "in it"
-        said += (
+        sentence += (
             f" Here {ranking.seeds} seeds show a true difference of about"
             f" {ranking.detectable * column:.2g} {unit} with 80 % power; smaller ones go unseen."
         )
@@ -113,8 +114,8 @@ def _verdict(request: Request, dataset: str, ranking: Ranking, pairs: int) -> st
         left_out = [
             f"{entry} ({ranking.unranked[entry]})" for entry in order if entry in ranking.unranked
         ]
-        said += f" Not ranked: {joined(left_out)}."
-    return said
+        sentence += f" Not ranked: {joined(left_out)}."
+    return sentence
 
 
 def _test(ranking: Ranking, pairs: int) -> str:

@@ -135,7 +135,7 @@ def _environments(request: Request, records: Sequence[Record]) -> list[tuple[str
         for p in (record.provenance for record in records)
     )
     digests = sorted({digest for digest, *_ in used})
-    found = []
+    lines = []
     for number, digest in enumerate(digests, start=1):
         mine = [place for place in used if place[0] == digest]
         count = sum(used[place] for place in mine)
@@ -148,17 +148,17 @@ def _environments(request: Request, records: Sequence[Record]) -> list[tuple[str
         )
         environment = request.environments.get(digest)
         if environment is None:
-            found.append((f"Hardware{which}", f"{where}; environment {digest[:12]} is not known"))
+            lines.append((f"Hardware{which}", f"{where}; environment {digest[:12]} is not known"))
             continue
         hosts = len({host for *_, host in mine})
-        found.append(
+        lines.append(
             (
                 f"Hardware{which}",
                 f"{_machine(environment)}; {hosts} host{'s' * (hosts != 1)}; a run used {where}",
             )
         )
-        found.append((f"Software{which}", _software(environment)))
-    return found
+        lines.append((f"Software{which}", _software(environment)))
+    return lines
 
 
 def _machine(environment: Environment) -> str:

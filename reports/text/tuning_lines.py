@@ -12,25 +12,25 @@ from lightning_bench.reports.text.numbers import joined
 
 def findings(request: Request) -> list[str]:
     """What the searches leave open: unfinished, unequal, or at the edge of their spaces."""
-    found = []
+    sentences = []
     left = [ledger for ledger in request.searches if not ledger.closed]
     if left:
         over = sum(len(ledger.trials) for ledger in request.searches)
         total = sum(ledger.budget.trials for ledger in request.searches)
-        found.append(
+        sentences.append(
             f"Provisional: {len(left)} of {len(request.searches)} searches are not over "
             f"({over} of {total} trials); their final runs come after them."
         )
-    found += [
+    sentences += [
         f"No entry is called better on {dataset}: the tuning budgets were not equal; {why}."
         for dataset, why in unequal_budgets(request).items()
     ]
-    found += [
+    sentences += [
         f"The search of {ledger.entry} on {ledger.dataset} came to nothing: no trial has a value."
         for ledger in request.searches
         if ledger.closed and ledger.best is None
     ]
-    found += [
+    sentences += [
         f"The search of {ledger.entry} on {ledger.dataset}: {ledger.outdated_summary}. What was "
         "chosen stays chosen; another search.seed searches again."
         for ledger in request.searches
@@ -38,11 +38,11 @@ def findings(request: Request) -> list[str]:
     ]
     edges = [edge for ledger in request.searches for edge in _edges(ledger)]
     if edges:
-        found.append(
+        sentences.append(
             f"At the edge of its space: {'; '.join(edges)}. Better values may lie beyond; widen "
             "the space for all entries and go on."
         )
-    return found
+    return sentences
 
 
 def unequal_budgets(request: Request) -> dict[str, str]:
@@ -70,7 +70,7 @@ def facts(request: Request) -> list[Fact]:
     ceiling = f", and none begun after {search.device_h:g} device-hours" if search.device_h else ""
     seeds = f"{len(search.seeds)} seed{'s' * (len(search.seeds) != 1)}"
     pruned = "" if search.pruner == "none" else f", stopped early by {search.pruner}"
-    said = (
+    sentence = (
         f"{search.trials} trials for every entry on every data set{ceiling}: pruned, failed and "
         f"retried ones count. The first has the recipe's own values, the others are drawn by "
         f"{search.sampler}{pruned} (Optuna, seed {search.seed}). A trial trains with {seeds} that "
@@ -79,14 +79,14 @@ def facts(request: Request) -> list[Fact]:
         "frozen; its own "
         "score is no result."
     )
-    found = [Fact(label="Tuning", text=said)]
+    lines = [Fact(label="Tuning", text=sentence)]
     reasons = {
         reason for ledger in request.searches if (reason := tuning_effort.no_expectation(ledger))
     }
     if reasons:
         why = joined(sorted(reasons))
-        found.append(Fact(label="No expected validation performance", text=f"Not shown: {why}."))
-    return found
+        lines.append(Fact(label="No expected validation performance", text=f"Not shown: {why}."))
+    return lines
 
 
 def chosen_value(value: Scalar) -> str:

@@ -27,9 +27,9 @@ def test_a_studio_draws_the_same_as_this_process(quickstart, alone, monkeypatch)
     kinds = list(style.METADATA)
     with drawing_process.open_studio(kinds) as studio:
         assert studio is not None
-        drawn = dict(drawing_process.files(figure_data.of(report), runs, kinds, studio))
+        drawn = dict(drawing_process.files(figure_data.sketch_of(report), runs, kinds, studio))
     monkeypatch.setattr(fork_pool, "FEW", 99)
-    assert drawn == dict(drawing_process.files(figure_data.of(report), runs, kinds))
+    assert drawn == dict(drawing_process.files(figure_data.sketch_of(report), runs, kinds))
     assert len(drawn) == 3 * len(report.figures) > 0
 
 
@@ -49,7 +49,7 @@ def test_a_studio_that_is_killed_is_told_of(quickstart, alone, early):
             process.kill()
             process.join()
         with pytest.raises(ChildProcessError, match="draws figures was killed by SIGKILL"):  # noqa: PT012
-            files = drawing_process.files(figure_data.of(report), runs, ["svg"], studio)
+            files = drawing_process.files(figure_data.sketch_of(report), runs, ["svg"], studio)
             process.kill()
             list(files)
 
