@@ -38,21 +38,21 @@ def find(store: "Store", text: str, plan: "Plan | None" = None) -> str:
 
 def _names(store: "Store", plan: "Plan | None") -> dict[str, str]:
     """What each run is called: by the plan's entries where there is one, else by its model."""
-    there = dict(store.attempts())
+    attempts = dict(store.attempts())
     if plan is not None:
         return {
             planned.key: f"{planned.run.entry}/{planned.run.dataset}/{planned.run.spec.seed}"
             for planned in plan.all
-            if planned.key in there
+            if planned.key in attempts
         }
-    found = {}
-    for key, number in there.items():
+    names = {}
+    for key, number in attempts.items():
         try:
             spec = json.loads((store.folder(key, number) / "spec.json").read_bytes())
-            found[key] = f"{spec['model']['name']}/{spec['data']['name']}/{spec.get('seed', 0)}"
+            names[key] = f"{spec['model']['name']}/{spec['data']['name']}/{spec.get('seed', 0)}"
         except (OSError, ValueError, KeyError):
-            found[key] = key
-    return found
+            names[key] = key
+    return names
 
 
 def _words(text: str) -> set[str]:

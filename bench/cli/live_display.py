@@ -16,9 +16,9 @@ from lightning_bench.bench.store.record import Epoch, Failure, Record
 
 
 class RunDisplay(Listener):
-    """A context manager, since it owns the terminal meanwhile.
+    """The executor's listener that shows progress; a context manager, as it owns the terminal.
 
-    Quiet, it tells of trouble alone; verbose, of every start and epoch.
+    Quiet, it shows failures alone; verbose, each start and epoch, too.
     """
 
     def __init__(
@@ -32,13 +32,12 @@ class RunDisplay(Listener):
     ) -> None:
         self.console, self.jobs, self.verbose = console, jobs, verbose
         self.total = len(planned)
-        self.done = self.failed = self.waiting = 0
+        self.done = 0
         self._live_on = console.is_terminal and not quiet
         self._lines_on = verbose or not (console.is_terminal or quiet)
         self._expected = {p.key: p.expected_s for p in planned}
         self._unknown, self._each_s = 0, 0.0
         self._states: dict[str, str] = {}
-        self._took: dict[tuple[str, str], list[float]] = {}
         self._active: dict[str, tuple[PlannedRun, float, Epoch | None]] = {}
         self._progress = Progress(
             BarColumn(bar_width=None),
@@ -101,11 +100,7 @@ class RunDisplay(Listener):
         self._active.pop(planned.key, None)
         self._expected.pop(planned.key, None)
         self.done += 1
-        if record.cost:
-            cell = planned.run.entry, planned.run.dataset
-            self._took.setdefault(cell, []).append(record.cost.total_s)
         if record.failure:
-            self.failed += 1
             self._line("[red]failed[/]", planned, _cause(record.failure))
         elif self._lines_on:
             took = f"{record.cost.total_s:.1f} s" if record.cost else ""
@@ -192,8 +187,8 @@ def _scores(record: Record) -> str:
     if record.metrics or not record.curve:
         return "  ".join(f"{k} {v:.4f}" for k, v in record.metrics.items())
     last = record.curve[-1]
-    said = "  ".join(f"validation {k} {v:.4f}" for k, v in last.metrics.items())
-    return f"{said}  pruned after epoch {last.epoch}" if record.status == "pruned" else said
+    scores = "  ".join(f"validation {k} {v:.4f}" for k, v in last.metrics.items())
+    return f"{scores}  pruned after epoch {last.epoch}" if record.status == "pruned" else scores
 
 
 def _name(planned: PlannedRun) -> str:

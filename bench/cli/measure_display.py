@@ -175,7 +175,7 @@ class MeasureDisplay:
         self.tick()
 
     def _left_s(self) -> float | None:
-        """What the contenders that are ready said of their rounds, or what the rounds took."""
+        """Estimated from what ready contenders expect of a round, or from rounds that are over."""
         if not self._round_s:
             return None
         turns = self.rounds * len(self._round_s)

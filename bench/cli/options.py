@@ -118,7 +118,7 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
     from lightning_bench.bench.plan import plan, source_digests
     from lightning_bench.bench.search import ledger
 
-    with _nothing_to_collect():
+    with _garbage_collection_paused():
         folders = ledger.search_folders(study.cells(), store.root)
         searches = [folder.ledger(source_digests.of_run(folder.cell.base)) for folder in folders]
         runs, before = study.runs(ledger.chosen(searches)), study.before()
@@ -127,8 +127,8 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
 
 
 @contextmanager
-def _nothing_to_collect() -> Iterator[None]:
-    """No search for garbage now, nor ever in what is made meanwhile: records, which are kept.
+def _garbage_collection_paused() -> Iterator[None]:
+    """No garbage collection now, nor ever of what is made meanwhile: records, which are kept.
 
     To walk ten thousand of them takes half as long as to read them.
     """

@@ -25,7 +25,9 @@ def demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
     recipes = [(label, entry.recipe) for label, entry in study.resolved.items()]
     recipes += [(planned.run.entry, planned.run.spec.recipe) for planned in plan.runs]  # stages too
     searched = ("batch_size", "accumulate", "precision")
-    recipes += [(cell.entry, found) for cell in study.cells() for found in cell.extremes(*searched)]
+    recipes += [
+        (cell.entry, recipe) for cell in study.cells() for recipe in cell.extremes(*searched)
+    ]
     for label, recipe in recipes:
         problem = unfit_devices(
             recipe,

@@ -43,12 +43,12 @@ def _reached(ledger: "Ledger") -> str:
             return "finished without a result: no trial has a value, so there are no final runs"
         why = " (its device-hours are spent)" if ledger.exhausted else ""
         return f"finished{why}: the final runs take the values of trial {ledger.best.number}"
-    found = []
+    parts = []
     if ledger.running:
-        found.append(f"{ledger.running} running")
+        parts.append(f"{ledger.running} running")
     if ledger.interrupted:
-        found.append(f"{ledger.interrupted} interrupted")
-    return ", ".join(found) or ("started" if ledger.trials else "not started")
+        parts.append(f"{ledger.interrupted} interrupted")
+    return ", ".join(parts) or ("started" if ledger.trials else "not started")
 
 
 def rows(plan: "Plan") -> list[dict[str, Any]]:

@@ -63,10 +63,10 @@ def cancel_command(
     waiting = [job for job in jobs if job.key not in {attempt.key for attempt in running}]
     for job in waiting:
         job.cancel()
-    typer.echo(_told(len(running), len(waiting)) or f"nothing of {what} is running")
+    typer.echo(_summary(len(running), len(waiting)) or f"nothing of {what} is running")
 
 
-def _told(running: int, waiting: int) -> str:
+def _summary(running: int, waiting: int) -> str:
     parts = []
     if running:
         runs = "1 run" if running == 1 else f"{running} runs"

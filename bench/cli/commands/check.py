@@ -70,7 +70,7 @@ def _printed(study: "Study") -> "list[Printed]":
     from lightning_bench.reports.tables import printed_tables
 
     rows = printed_tables.for_study(study)
-    found = []
+    printed = []
     for name, dataset in study.datasets.items():
         for metric in dataset.metrics:
             higher = data_catalogue.HIGHER_IS_BETTER.get(metric, True)
@@ -85,5 +85,5 @@ def _printed(study: "Study") -> "list[Printed]":
                 if known := own or here:
                     best = max if higher else min
                     value, row = best(known, key=lambda pair: pair[0])
-                    found.append(Printed(label, name, metric, value, higher, row.cite))
-    return found
+                    printed.append(Printed(label, name, metric, value, higher, row.cite))
+    return printed

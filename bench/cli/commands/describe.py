@@ -44,7 +44,7 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
             dataset = data_catalogue.find(name)
         except DataError as error:
             raise UserError(str(error)) from None
-        return {"name": name, "what": "data set", **_said(asdict(dataset))}
+        return {"name": name, "what": "data set", **_applicable(asdict(dataset))}
     try:
         entry = model_catalogue.find(name)
     except ModelError as error:
@@ -98,7 +98,7 @@ def _argument(argument: Any) -> str:
     return f"{argument.kind}, default {argument.default}{choices}"
 
 
-def _said(facts: dict[str, Any]) -> dict[str, Any]:
+def _applicable(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts that apply: what is empty or zero is of the other kinds of data."""
     return {key: value for key, value in facts.items() if value and key != "name"}
 

@@ -51,13 +51,13 @@ def list_command(
     from lightning_bench.bench.cli.console import Console
 
     console = Console()
-    for k, found in rows.items():
+    for k, listed in rows.items():
         table = Table(
             title=k.value, title_justify="left", title_style="bold", box=None, pad_edge=False
         )
         for column, justify in _COLUMNS[k].items():
             table.add_column(column, justify=justify, no_wrap=column == "name")  # type: ignore[arg-type]
-        for row in found:
+        for row in listed:
             table.add_row(*(_cell(row[column]) for column in _COLUMNS[k]))
         console.print(table, "")
 

@@ -154,12 +154,12 @@ def _contenders(names: list[str], settings: list[str], vary: str | None) -> "lis
     given = dict(_pair("--set", text) for text in settings)
     key, values = _pair("--vary", vary) if vary else ("", "")
     sizes = [{key: size} for size in str(values).split(",")] if vary else [{}]
-    found: list[Contender] = []
+    contenders: list[Contender] = []
     for place, name in enumerate(names):
         again = names[:place].count(name)
         label = f"{name} ({again + 1})" if again else name
-        found += [_contender(name, label, given, size) for size in sizes]
-    return found
+        contenders += [_contender(name, label, given, size) for size in sizes]
+    return contenders
 
 
 def _contender(name: str, label: str, given: dict[str, str], size: dict[str, str]) -> "Contender":
@@ -176,8 +176,8 @@ def _contender(name: str, label: str, given: dict[str, str], size: dict[str, str
         raise UserError(str(error)) from None
     # What was varied stands in the record even where it is the default.
     arguments |= {key: entry.arguments[key].coerce(values[key], name) for key in size}
-    told = "".join(f", {key} {value}" for key, value in size.items())
-    return Contender(label=f"{label}{told}", model=name, args=arguments, family=entry.family)
+    varied = "".join(f", {key} {value}" for key, value in size.items())
+    return Contender(label=f"{label}{varied}", model=name, args=arguments, family=entry.family)
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
@@ -205,11 +205,11 @@ def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[T
         raise UserError("--vary: name the models that it is an argument of")
     contenders = _contenders(names or list(model_catalogue.entries()), settings, vary)
     try:
-        found = [(c, model_counts.count(c.model, c.args)) for c in contenders]
+        counted = [(c, model_counts.count(c.model, c.args)) for c in contenders]
     except (ModelError, NotImplementedError) as error:
         raise UserError(f"{error}") from None
-    table = speed.count_table({contender.label: counts for contender, counts in found})
-    growth = scaling.of_sizes(vary.partition("=")[0], found) if vary else None
+    table = speed.count_table({contender.label: counts for contender, counts in counted})
+    growth = scaling.of_sizes(vary.partition("=")[0], counted) if vary else None
     return [table, *([growth] if growth else [])]
 
 
@@ -224,7 +224,7 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
     """The tables for a reader, or all numbers for a program."""
     from lightning_bench.reports.tables import scaling
 
-    said = scaling.findings(session) if session else []
+    findings = scaling.findings(session) if session else []
     if output == "json":
         rows: list[dict[str, Any]] = [table.model_dump(mode="json") for table in tables]
         if session:
@@ -234,7 +234,7 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
         from lightning_bench.reports.render import markdown
 
         typer.echo(markdown.tables(tables))
-        for line in said:
+        for line in findings:
             typer.echo(f"- {markdown.escape(line)}")
     else:
         from lightning_bench.bench.cli.console import Console
@@ -243,7 +243,7 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
         console = Console(highlight=False)
         if session:
             console.print(session.title, style="bold", markup=False)
-        console.print(terminal.tables(tables, said))
+        console.print(terminal.tables(tables, findings))
 
 
 def _draw(console: Any, root: Path, session: "Session") -> None:

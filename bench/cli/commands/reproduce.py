@@ -29,15 +29,15 @@ def reproduce_command(
     if after.failure:
         typer.echo(f"failed this time: {after.failure.kind}: {after.failure.message}")
         return DIFFERENT
-    found = compare(before, after, _environments(opened, before, after))
-    typer.echo(f"{before.key}: {found.verdict}")
-    for metric, (was, now) in found.moved.items():
+    comparison = compare(before, after, _environments(opened, before, after))
+    typer.echo(f"{before.key}: {comparison.verdict}")
+    for metric, (was, now) in comparison.moved.items():
         typer.echo(f"  {metric}: {was!r} → {now!r}")
-    if found.circumstances:
+    if comparison.circumstances:
         typer.echo("what differs from the first run:")
-        for circumstance in found.circumstances:
+        for circumstance in comparison.circumstances:
             typer.echo(f"  {circumstance}")
-    return DIFFERENT if found.verdict == "different" else 0
+    return DIFFERENT if comparison.verdict == "different" else 0
 
 
 def _find(store: "Store", prefix: str) -> "Record":
@@ -106,11 +106,11 @@ def _start_of(before: "Record", store: "Store") -> Path | None:
 def _environments(store: "Store", *records: "Record") -> "dict[str, Environment]":
     from lightning_bench.bench.store.store import Store
 
-    found = {}
+    environments = {}
     for record in records:
         digest = record.provenance.environment
         for place in (store, Store(store.root / "reproductions")):
             environment = place.read_environment(digest) if digest else None
             if digest and environment:
-                found[digest] = environment
-    return found
+                environments[digest] = environment
+    return environments

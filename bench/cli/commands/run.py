@@ -156,7 +156,7 @@ def _check_options(trackers: Sequence[str], *, quiet: bool, verbose: bool) -> No
 
 
 def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage":
-    """Open where a search keeps its Optuna studies; one out of reach is said before all else."""
+    """Open where a search keeps its Optuna studies; a storage out of reach is an error at once."""
     from lightning_bench.bench.search.optuna_storage import connect
     from lightning_bench.bench.study import search_cell
 

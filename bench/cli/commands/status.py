@@ -153,8 +153,8 @@ class _Status:
             row["earlier"] += self._failures(planned.run, self.earlier.get(planned.key, []))
             if job := self.jobs.get(planned.key):
                 row["queue"].append({**place, "job": job.id, "state": job.words})
-        for found in tuning_status.rows(self.plan):
-            rows[found["entry"]].setdefault("searches", []).append(found)
+        for search in tuning_status.rows(self.plan):
+            rows[search["entry"]].setdefault("searches", []).append(search)
         return list(rows.values())
 
     def _failures(self, run: "Run", attempts: "list[Attempt]") -> list[dict[str, Any]]:
