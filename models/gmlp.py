@@ -1,6 +1,6 @@
 """gMLP (Liu et al., 2021, "Pay Attention to MLPs", https://arxiv.org/abs/2105.08050).
 
-Z = GELU(norm(X) U),   Y = s(Z) V + X,   s the spatial gating unit (`models.layers.gate`)
+Z = GELU(norm(X) U),   Y = s(Z) V + X,   where s is the spatial gating unit
 """
 
 from typing import Unpack
@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_bench.models.layers.drop_path import drop_paths
-from lightning_bench.models.layers.gate import Gate, spatial_gate
 from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.linear import Linear
-from lightning_bench.models.layers.patches import Patches
-from lightning_bench.models.layers.spatial import Matrix
+from lightning_bench.models.layers.patch_embedding import Patches
+from lightning_bench.models.layers.spatial_gating_unit import Gate, spatial_gate
+from lightning_bench.models.layers.spatial_linear import Matrix
 from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant
 

@@ -10,10 +10,10 @@ from torch import nn
 
 from lightning_bench.models.gmlp import Block
 from lightning_bench.models.layers.drop_path import drop_paths
-from lightning_bench.models.layers.gate import Gate
-from lightning_bench.models.layers.pooling import TextPool
-from lightning_bench.models.layers.spatial import Matrix
+from lightning_bench.models.layers.spatial_gating_unit import Gate
+from lightning_bench.models.layers.spatial_linear import Matrix
 from lightning_bench.models.layers.text.text_model import Stack, TextModel
+from lightning_bench.models.layers.text.text_pooling import TextPool
 from lightning_bench.models.layers.text.token_embedding import EncoderLayers, embedding
 from lightning_bench.models.registry.arguments import TextOptions
 from lightning_bench.models.registry.registry import variant

@@ -12,8 +12,8 @@ from lightning_bench.models.layers.activation import Activation, activation
 from lightning_bench.models.layers.drop_path import drop_paths
 from lightning_bench.models.layers.feedforward import FeedForward
 from lightning_bench.models.layers.initialise import initialise
-from lightning_bench.models.layers.patches import Patches
-from lightning_bench.models.layers.spatial import SpatialLinear
+from lightning_bench.models.layers.patch_embedding import Patches
+from lightning_bench.models.layers.spatial_linear import SpatialLinear
 from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from lightning_bench.models.layers.activation import Activation, activation
-from lightning_bench.models.layers.patches import check_shape
+from lightning_bench.models.layers.patch_embedding import check_shape
 from lightning_bench.models.registry.registry import variant
 
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_bench.models.layers.locally_connected import LocallyConnected
-from lightning_bench.models.layers.patches import check_shape
+from lightning_bench.models.layers.patch_embedding import check_shape
 from lightning_bench.models.registry.registry import variant
 
 

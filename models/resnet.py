@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.layers.patches import check_channels
+from lightning_bench.models.layers.patch_embedding import check_channels
 from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant
 

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.layers.patches import check_channels, check_shape
+from lightning_bench.models.layers.patch_embedding import check_channels, check_shape
 from lightning_bench.models.layers.recurrent_conv import RecurrentConv
 from lightning_bench.models.registry.registry import variant
 

@@ -15,8 +15,8 @@ from lightning_bench.models.layers.attention import Attention
 from lightning_bench.models.layers.drop_path import drop_paths
 from lightning_bench.models.layers.feedforward import FeedForward
 from lightning_bench.models.layers.initialise import initialise
-from lightning_bench.models.layers.patches import Patches
-from lightning_bench.models.layers.positions import Positions, positions
+from lightning_bench.models.layers.patch_embedding import Patches
+from lightning_bench.models.layers.position_embedding import Positions, positions
 from lightning_bench.models.layers.resnet_patches import ResNetPatches
 from lightning_bench.models.registry.arguments import ImageOptions
 from lightning_bench.models.registry.registry import variant

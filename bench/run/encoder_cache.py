@@ -22,7 +22,7 @@ from lightning_bench.common.machine import usable_cores
 from lightning_bench.data import cache, progress
 from lightning_bench.data.modules.text_data import TextData
 from lightning_bench.data.token_arrays import Texts
-from lightning_bench.models.layers.text.cached_states import Memory
+from lightning_bench.models.layers.text.cached_states import CachedStates
 from lightning_bench.models.layers.text.token_embedding import FrozenEncoder
 
 #: More than this is not kept, but computed as it is read.
@@ -64,7 +64,7 @@ def attach(model: nn.Module, data: object, device: str) -> None:
         _log(f"the encoder's states are computed in every epoch, since {error}")
         return
     arrays = (torch.from_numpy(kept.array(name)) for name in ("signs", "starts", "states"))
-    embedding.memory = Memory(*arrays)
+    embedding.cached_states = CachedStates(*arrays)
     _log(
         f"the encoder's states of {len(texts):,} texts take {progress.size(size)} in {kept.folder} "
         f"(ready in {time.perf_counter() - started:.1f} s)"

@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.loader import Loader
-from lightning_bench.models.tasks.fsdp_tensors import like, part
+from lightning_bench.models.tasks.fsdp_tensors import local_part, sharded_like
 from lightning_bench.models.tasks.task import Task
 
 #: Modules with more parameters than this are gathered by themselves.
@@ -66,22 +66,24 @@ class ShardedStrategy(ModelParallelStrategy):
         """This rank's shard of the weights and of the optimiser's state."""
         optimizer = self.optimizers[0].state_dict()
         optimizer["state"] = {
-            number: {name: part(value) for name, value in state.items()}
+            number: {name: local_part(value) for name, value in state.items()}
             for number, state in optimizer["state"].items()
         }
-        weights = {name: part(value) for name, value in self.task.state_dict().items()}
+        weights = {name: local_part(value) for name, value in self.task.state_dict().items()}
         return {"weights": weights, "optimizer": optimizer}
 
     def load_local_state_dict(self, state: State) -> None:
         """Load a shard that `local_state_dict` gave."""
         for name, value in self.task.state_dict().items():
-            part(value).copy_(state["weights"][name])
+            local_part(value).copy_(state["weights"][name])
         optimizer = self.optimizers[0]
         optimizer.load_state_dict(state["optimizer"])
         for parameter, values in optimizer.state.items():
             if isinstance(parameter, DTensor):
                 whole = {n: v for n, v in values.items() if _is_part(v, parameter)}
-                values.update({name: like(value, parameter) for name, value in whole.items()})
+                values.update(
+                    {name: sharded_like(value, parameter) for name, value in whole.items()}
+                )
 
     def _cut(self, task: Task) -> None:
         mesh = self.device_mesh["data_parallel"]
@@ -148,4 +150,6 @@ def units(model: nn.Module) -> list[nn.Module]:
 
 
 def _is_part(value: Any, parameter: DTensor) -> bool:
-    return isinstance(value, Tensor) and value.ndim > 0 and value.shape == part(parameter).shape
+    return (
+        isinstance(value, Tensor) and value.ndim > 0 and value.shape == local_part(parameter).shape
+    )

@@ -13,7 +13,7 @@ from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.inputs import dataset_of
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources import repository
-from lightning_bench.models.weights.load_weights import read, start
+from lightning_bench.models.weights.load_weights import load_weights, read_weights
 
 _SHOWN = 4  # names of new tensors in the log
 
@@ -77,7 +77,7 @@ def load(model: nn.Module, source: WeightsFile, spec: RunSpec) -> Start:
     if source.expected and digest != source.expected:
         raise DataError(f"the weights of {source} are damaged: {source.path}")
     same = spec.start is None or _same_outputs(spec.start, spec)
-    done = start(model, read(source.path), of=str(source), same_outputs=same)
+    done = load_weights(model, read_weights(source.path), source=str(source), same_outputs=same)
     new = ", ".join(done.new[:_SHOWN]) + (" …" if len(done.new) > _SHOWN else "")
     print(  # noqa: T201 - the log
         f"starts from {source}: {done.taken:,} parameters taken, {done.fresh:,} new"

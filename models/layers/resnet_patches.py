@@ -5,7 +5,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.layers.patches import check_shape
+from lightning_bench.models.layers.patch_embedding import check_shape
 
 PATCH = 16  # pixels a side that the stages make one of
 

@@ -13,7 +13,7 @@ distribution. In a grid of patches the distance has two parts, rows and columns.
 import torch
 from torch import Tensor, nn
 
-from lightning_bench.models.layers.spatial import SquareLinear
+from lightning_bench.models.layers.spatial_linear import SquareLinear
 from lightning_bench.models.mixer import TokenMixing
 
 

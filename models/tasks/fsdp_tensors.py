@@ -15,7 +15,7 @@ def sharded(model: nn.Module) -> bool:
     return any(isinstance(p, DTensor) for p in model.parameters())
 
 
-def part(value: Any) -> Any:
+def local_part(value: Any) -> Any:
     """What this rank holds of a sharded tensor, in its own memory; anything else as it is."""
     if not isinstance(value, DTensor):
         return value
@@ -23,7 +23,7 @@ def part(value: Any) -> Any:
         return value.to_local()
 
 
-def like(mine: Tensor, tensor: DTensor) -> DTensor:
+def sharded_like(mine: Tensor, tensor: DTensor) -> DTensor:
     """This rank's part of what is sharded as `tensor` is."""
     mesh, places = tensor.device_mesh, tensor.placements
     return DTensor.from_local(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from lightning_bench.models.tasks.fsdp_tensors import part, sharded
+from lightning_bench.models.tasks.fsdp_tensors import local_part, sharded
 
 
 class Average(nn.Module):
@@ -63,6 +63,8 @@ class Average(nn.Module):
 
 def _averaged(model: nn.Module) -> dict[str, Tensor]:
     kept = model.state_dict().keys()
-    found: dict[str, Tensor] = {n: part(p) for n, p in model.named_parameters() if p.requires_grad}
+    found: dict[str, Tensor] = {
+        n: local_part(p) for n, p in model.named_parameters() if p.requires_grad
+    }
     found |= {n: b for n, b in model.named_buffers() if n in kept and b.is_floating_point()}
     return found

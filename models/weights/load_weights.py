@@ -1,4 +1,4 @@
-"""Start: give a model the weights of an earlier run, or published ones.
+"""Load pre-trained weights into a model: those of an earlier run, or published ones.
 
 What has the same name and shape is taken. Positions of another image size are resized, spatial
 matrices can't be and say so; the outputs of another task, and what the earlier model lacked, stay
@@ -18,7 +18,7 @@ from lightning_bench.models.weights.heads import output_names
 
 
 @dataclass(frozen=True)
-class Started:
+class LoadedWeights:
     """How many parameters have the weights of the start, and which tensors are new."""
 
     taken: int
@@ -26,7 +26,7 @@ class Started:
     new: tuple[str, ...]
 
 
-def read(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors in a file of weights; nothing in it is executed."""
     import safetensors.torch
 
@@ -35,10 +35,10 @@ def read(path: Path) -> dict[str, Tensor]:
     raise ModelError(f"{path.name} is no file of weights that can be read: it isn't .safetensors")
 
 
-def start(
-    model: nn.Module, state: Mapping[str, Tensor], *, of: str, same_outputs: bool = True
-) -> Started:
-    """Load weights into a model; `of` says in messages whose they are.
+def load_weights(
+    model: nn.Module, state: Mapping[str, Tensor], *, source: str, same_outputs: bool = True
+) -> LoadedWeights:
+    """Load weights into a model; `source` names them in messages.
 
     With `same_outputs` the head is taken as well, where it has the same shape.
     """
@@ -58,12 +58,12 @@ def start(
     if not body & chosen.keys():
         there, here = next(iter(state), "nothing"), next(iter(own), "nothing")
         raise ModelError(
-            f"{of} and {type(model).__name__} have no weights in common "
+            f"{source} and {type(model).__name__} have no weights in common "
             f"(there {there!r}, here {here!r}): is it the same architecture?"
         )
     model.load_state_dict(chosen, strict=False)
     new = tuple(name for name in counts if name not in chosen)
-    return Started(taken, sum(counts[name] for name in new), new)
+    return LoadedWeights(taken, sum(counts[name] for name in new), new)
 
 
 def _under_own_names(model: nn.Module, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

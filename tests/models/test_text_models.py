@@ -10,7 +10,7 @@ from transformers import BertConfig, BertModel
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry.counting import parameters
 from lightning_bench.models.registry.registry import create
-from lightning_bench.models.weights.load_weights import start
+from lightning_bench.models.weights.load_weights import load_weights
 from tests.mirror import MODELS
 
 SMALL = {
@@ -72,7 +72,7 @@ def test_a_masked_lm_model_becomes_a_classifier_with_the_same_body(name):
     assert model(tokens).shape == (2, 12, 50)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     classifier = create(name, **{"vocab_size": 50, "length": 12, **SMALL[name], "classes": 3})
-    start(classifier, before, of="it", same_outputs=False)
+    load_weights(classifier, before, source="it", same_outputs=False)
     assert classifier.eval()(tokens).shape == (2, 3)
     same = [
         key

@@ -9,7 +9,7 @@ from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry.registry import create
 from lightning_bench.models.weights.convert_timm import convert
 from lightning_bench.models.weights.heads import head_modules
-from lightning_bench.models.weights.load_weights import read, start
+from lightning_bench.models.weights.load_weights import load_weights, read_weights
 
 PAIRS = {
     "mixer-s32": "mixer_s32_224",
@@ -39,7 +39,7 @@ def disturbed(name):
 
 def compare(name, timms):
     theirs, ours = disturbed(timms), create(name)
-    assert start(ours, theirs.state_dict(), of=timms).new == ()
+    assert load_weights(ours, theirs.state_dict(), source=timms).new == ()
     ours.eval()
     x = torch.randn(1, 3, 224, 224)
     got, wanted = ours(x), theirs(x)
@@ -70,7 +70,7 @@ def test_a_checkpoint_file_of_timm_is_read(tmp_path):
     theirs = disturbed("vit_tiny_patch16_224")
     save_file(theirs.state_dict(), tmp_path / "model.safetensors")
     ours = create("vit-ti16").eval()
-    start(ours, read(tmp_path / "model.safetensors"), of="it")
+    load_weights(ours, read_weights(tmp_path / "model.safetensors"), source="it")
     x = torch.randn(1, 3, 224, 224)
     torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
 
@@ -79,25 +79,30 @@ def test_a_head_for_other_classes_is_left_fresh():
     theirs = disturbed("mixer_s32_224")
     ours = create("mixer-s32", classes=7)
     before = ours.head.weight.clone()
-    assert start(ours, theirs.state_dict(), of="it").new == ("head.weight", "head.bias")
+    assert load_weights(ours, theirs.state_dict(), source="it").new == ("head.weight", "head.bias")
     assert torch.equal(ours.head.weight, before)
     assert torch.equal(ours.norm.weight, theirs.norm.weight)
 
 
 def test_a_missing_head_is_left_fresh():
     weights = {k: v for k, v in disturbed("mixer_s32_224").state_dict().items() if "head" not in k}
-    assert start(create("mixer-s32"), weights, of="it").new == ("head.weight", "head.bias")
+    assert load_weights(create("mixer-s32"), weights, source="it").new == (
+        "head.weight",
+        "head.bias",
+    )
 
 
 def test_weights_of_another_architecture_are_an_error():
     with pytest.raises(ModelError, match="is it the same architecture"):
-        start(create("mixer-s32"), disturbed("vit_tiny_patch16_224").state_dict(), of="it")
+        load_weights(
+            create("mixer-s32"), disturbed("vit_tiny_patch16_224").state_dict(), source="it"
+        )
 
 
 def test_positions_of_another_image_size_are_resized():
     theirs = disturbed("vit_tiny_patch16_224")
     ours = create("vit-ti16", image_size=384)
-    start(ours, theirs.state_dict(), of="it")
+    load_weights(ours, theirs.state_dict(), source="it")
     wanted = timm.layers.resample_abs_pos_embed(theirs.pos_embed, (24, 24))[0]
     torch.testing.assert_close(ours.positions.weight, wanted, rtol=1e-4, atol=1e-5)
 
@@ -105,7 +110,7 @@ def test_positions_of_another_image_size_are_resized():
 def test_the_number_of_patches_of_mixer_cant_be_changed_and_the_error_says_why():
     weights = timm.create_model("mixer_s32_224").state_dict()
     with pytest.raises(ModelError, match="spatial matrices of Mixer and gMLP depend on S"):
-        start(create("mixer-s32", image_size=384), weights, of="it")
+        load_weights(create("mixer-s32", image_size=384), weights, source="it")
 
 
 @pytest.mark.parametrize("name", ["timm/resnet18", "timm/vit_tiny_patch16_224"])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from lightning_bench.common.messages import first_line
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.linear import Linear
-from lightning_bench.models.layers.text.cached_states import Memory, signs
+from lightning_bench.models.layers.text.cached_states import CachedStates, token_keys
 
 
 class TokenEmbedding(nn.Module):
@@ -37,11 +37,11 @@ class FrozenEncoder(nn.Module):
     Its last layer's, or those of its word vectors and of all its layers side by side: what a task
     needs may stand in any of them (Peters et al., 2018), and the projection chooses.
     `name` is a directory or a hub address that transformers can load. The encoder's weights are
-    no part of the state_dict: they are loaded from the same place again. A `memory` of what it
-    says of texts spares saying it again.
+    no part of the state_dict: they are loaded from the same place again. With `cached_states` the
+    encoder is not run on the texts that they hold.
     """
 
-    memory: Memory | None = None
+    cached_states: CachedStates | None = None
 
     def __init__(
         self, name: str, vocab_size: int, width: int, layers: EncoderLayers = "last"
@@ -72,9 +72,9 @@ class FrozenEncoder(nn.Module):
     def forward(self, tokens: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
         """Map B×S to B×S×C, each token in the context of its text."""
         states = None
-        if self.memory is not None and self.frozen:
+        if self.cached_states is not None and self.frozen:
             seen = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
-            states = self.memory.find(signs(tokens, segments), seen)
+            states = self.cached_states.find(token_keys(tokens, segments), seen)
         if states is None:
             states = self.encode(tokens, mask, segments)
         return self.project(states.to(self.project.weight.dtype))
@@ -90,7 +90,7 @@ class FrozenEncoder(nn.Module):
 
     @property
     def frozen(self) -> bool:
-        """Whether nothing changes what the encoder says."""
+        """Whether the encoder gives the same states for the same text at any time."""
         trained = any(weight.requires_grad for weight in self.encoder.parameters())
         return not trained and not self.encoder.training
 

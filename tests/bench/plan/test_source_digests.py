@@ -44,7 +44,7 @@ def test_code_matters(tmp_path: Path, other: str) -> None:
 
 def test_the_places_and_order_of_our_modules_do_not_matter(tmp_path: Path) -> None:
     before = """
-from lightning_bench.models.layers.gate import Gate
+from lightning_bench.models.layers.spatial_gating_unit import Gate
 from lightning_bench.models.layers import linear
 from lightning_bench.models.mixer import Mixer
 MODULE = "lightning_bench.models.mixer"

@@ -15,7 +15,7 @@ from lightning_bench.bench.run.loading import load
 from lightning_bench.bench.run.training import train
 from lightning_bench.bench.spec import ModelSpec, RunSpec
 from lightning_bench.bench.store.store import Store
-from lightning_bench.models.layers.text.cached_states import Memory
+from lightning_bench.models.layers.text.cached_states import CachedStates
 from lightning_bench.models.layers.text.text_model import TextModel
 from lightning_bench.models.registry.registry import create
 from tests import factory
@@ -79,14 +79,14 @@ def test_the_logits_are_the_same_and_the_encoder_is_not_asked_again(
     encoder_cache.attach(model, data, "cpu")
     assert (sum(p.numel() for p in model.parameters()), model.state_dict().keys()) == before
     assert f"the encoder's states of 7,800 texts take {size} in" in capsys.readouterr().out
-    memory, asked, batches = model.embedding.memory, said(model), 0
+    memory, asked, batches = model.embedding.cached_states, said(model), 0
     for loader in (data.train_dataloader(), data.val_dataloader(), *data.test_dataloader()):
         for batch in loader:
-            model.embedding.memory = memory
+            model.embedding.cached_states = memory
             with torch.no_grad():
                 kept = model(*batch.inputs)
                 assert len(asked) == batches
-                model.embedding.memory = None
+                model.embedding.cached_states = None
                 torch.testing.assert_close(
                     kept, model(*batch.inputs), rtol=TOLERANCE, atol=TOLERANCE
                 )
@@ -116,7 +116,7 @@ def test_a_text_that_is_not_known_is_read(encoder: str) -> None:
 
 def test_equal_hashes_give_no_text_another_s_states() -> None:
     signs = torch.tensor([4, 6, 8, 4, 10, 12], dtype=torch.int32)
-    memory = Memory(signs, torch.tensor([0, 3, 6]), torch.arange(12.0).view(6, 2).half())
+    memory = CachedStates(signs, torch.tensor([0, 3, 6]), torch.arange(12.0).view(6, 2).half())
     one, seen = torch.tensor([[4, 10, 12]]), torch.ones(1, 3, dtype=torch.bool)
     assert memory.find(one, seen).tolist() == [[[6, 7], [8, 9], [10, 11]]]
     memory._hashes[:] = memory._hashes[memory._texts == 1]  # as if they collided
@@ -191,7 +191,7 @@ def test_what_is_too_large_is_computed_and_said(encoder: str, monkeypatch, capsy
         usage = shutil._ntuple_diskusage(10**12, 0, free)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, usage=usage: usage)
         encoder_cache.attach(model, data, "cpu")
-        assert model.embedding.memory is None
+        assert model.embedding.cached_states is None
         line = capsys.readouterr().out
         assert "are computed in every epoch, since they would take " in line
         assert says in line

@@ -13,15 +13,15 @@ from lightning_bench.models.gmlp import Block as GatedBlock
 from lightning_bench.models.layers.activation import activation
 from lightning_bench.models.layers.attention import SHORT, Attention, attend
 from lightning_bench.models.layers.drop_path import DropPath, drop_paths
-from lightning_bench.models.layers.gate import GATES
 from lightning_bench.models.layers.linear import LARGE, Linear, along_channels, along_sequence
 from lightning_bench.models.layers.locally_connected import LocallyConnected
-from lightning_bench.models.layers.positions import resized, sinusoids
+from lightning_bench.models.layers.position_embedding import resized, sinusoids
 from lightning_bench.models.layers.recurrent_conv import RecurrentConv
-from lightning_bench.models.layers.spatial import SpatialLinear, SquareLinear, ToeplitzLinear
+from lightning_bench.models.layers.spatial_gating_unit import GATES
+from lightning_bench.models.layers.spatial_linear import SpatialLinear, SquareLinear, ToeplitzLinear
 from lightning_bench.models.registry.registry import create
 from lightning_bench.models.weights.heads import head_modules
-from lightning_bench.models.weights.load_weights import start
+from lightning_bench.models.weights.load_weights import load_weights
 
 sizes = st.integers(2, 12)
 seeds = st.integers(0, 2**16)
@@ -326,14 +326,14 @@ def test_a_vit_takes_images_of_its_own_size_and_weights_of_another(positions):
         model(torch.randn(1, 3, 64, 64))
     assert model(torch.randn(1, 3, 96, 96)).shape == (1, 3)
     large = create("vit-ti16", image_size=128, classes=3, positions=positions)
-    assert start(large, model.state_dict(), of="it").fresh == 0
+    assert load_weights(large, model.state_dict(), source="it").fresh == 0
 
 
 @pytest.mark.parametrize("name", ["mixer", "gmlp"])
 def test_mixer_and_gmlp_refuse_another_size_and_say_why(name):
     model = create(name, image_size=64, depth=1)
     with pytest.raises(ModelError, match="depend on S"):
-        start(create(name, image_size=96, depth=1), model.state_dict(), of="it")
+        load_weights(create(name, image_size=96, depth=1), model.state_dict(), source="it")
 
 
 def test_a_spatial_map_has_no_transposes_to_pay_for():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.attention import Attention
-from lightning_bench.models.layers.spatial import Matrix, SquareLinear, ToeplitzLinear
+from lightning_bench.models.layers.spatial_linear import Matrix, SquareLinear, ToeplitzLinear
 
 Gate = Literal["linear", "additive", "multiplicative", "split"]
 
