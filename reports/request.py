@@ -48,7 +48,7 @@ class ReportedRun(_Frozen):
     state: State
     reason: Annotated[str, Field(description="why it is in that state, in words")] = ""
     record: Record | None = None
-    checksum: Annotated[str, Field(description="of the record, if a store has told it")] = ""
+    checksum: Annotated[str, Field(description="of the record, where it is in a store")] = ""
     folder: Annotated[str | None, Field(description="relative to the store")] = None
     earlier: Annotated[list[Attempt], Field(description="before the record's own, if any")] = []
 

@@ -1,4 +1,4 @@
-"""Which figures a report has, and what stands under them; `reports.figures` draws them."""
+"""Which figures a report has, and their captions; `draw` draws them."""
 
 from collections.abc import Iterator
 

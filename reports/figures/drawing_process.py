@@ -1,7 +1,7 @@
 """Drawing: a report's figures as files, by as many processes as there are cores.
 
 What takes matplotlib long is to be imported and to find its fonts. A studio is a process that does
-so while the caller still reads records; it is told what to draw once that is known.
+so while the caller still reads records; it gets what to draw once that is known.
 """
 
 import os

@@ -123,9 +123,9 @@ def _sections(record: Record, shared: _Shared) -> list[int]:
     model = (spec.model.name, repr(spec.model.args), size)
     seen = (_values(spec.data), _values(record.data) if record.data else None, record.scored)
     made = record.provenance
-    told = (made.environment, made.git_revision, made.git_dirty, made.bench_version)
+    software = (made.environment, made.git_revision, made.git_dirty, made.bench_version)
     where = (made.device, made.devices, made.threads)
-    provenance = (tuple(made.command), tuple(made.sources.items()), told, where)
+    provenance = (tuple(made.command), tuple(made.sources.items()), software, where)
     return [
         shared.place("Model", model, _model, record),
         shared.place("Recipe", _values(spec.recipe), _recipe, record),

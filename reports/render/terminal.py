@@ -1,4 +1,4 @@
-"""A report in the terminal, from numbers alone: needs rich and `reports.table`, nothing heavier."""
+"""A report in the terminal, from numbers alone: needs rich and the `report`, nothing heavier."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -34,12 +34,13 @@ def render(report: Report) -> RenderableType:
     return Group(*blocks)
 
 
-def tables(found: Sequence[Table], said: Sequence[str] = ()) -> RenderableType:
+def tables(shown: Sequence[Table], sentences: Sequence[str] = ()) -> RenderableType:
     """Tables alone, and sentences under them."""
     blocks: list[RenderableType] = []
-    for table in found:
+    for table in shown:
         blocks += [Text(), _Table(table)]
-    return Group(*blocks, *[Text()] * bool(said), *(_Hanging("•", Text(line)) for line in said))
+    blocks += [Text()] * bool(sentences)
+    return Group(*blocks, *(_Hanging("•", Text(sentence)) for sentence in sentences))
 
 
 class _Hanging:

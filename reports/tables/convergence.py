@@ -66,10 +66,10 @@ def _cell(sample: samples.Sample, metric: str, goal: float, request: Request, no
         best = (max if higher else min)(
             (p.metrics[metric] for c in curves for p in c if metric in p.metrics), default=None
         )
-        said = "no curve"
+        best_epoch = "no curve"
         if best is not None:
-            said = f"the best of any run and epoch: {_shown(request, metric, best, 3)}"
-        marks = [notes.mark(said)]
+            best_epoch = f"the best of any run and epoch: {_shown(request, metric, best, 3)}"
+        marks = [notes.mark(best_epoch)]
         state = f"{len(reached)} of {len(curves)}" if reached else "never"
         return Cell(state=state, notes=marks, runs=keys)
     found = inference.summarise(reached)

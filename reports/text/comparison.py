@@ -35,11 +35,6 @@ def compare(
     return paragraphs
 
 
-def entries(report: Report) -> list[str]:
-    """The measured entries of a report."""
-    return [row.label for row in report.tables[0].rows if row.source == "measured"]
-
-
 Pair = TypeVar("Pair", Comparison, OnExamples)
 
 

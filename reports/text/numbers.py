@@ -120,12 +120,12 @@ def details(cell: Cell, column: Column) -> str:
         return cell.printed or cell.state
     if column.kind == "count":
         return f"{cell.value:,.0f}"
-    said = [f"{cell.value:.6g}"]
+    shown = [f"{cell.value:.6g}"]
     if cell.sd is not None:
-        said.append(f"SD {cell.sd:.3g}")
+        shown.append(f"SD {cell.sd:.3g}")
     if cell.low is not None and cell.high is not None:
-        said.append(f"95 % interval {cell.low:.6g} to {cell.high:.6g}")
-    return ", ".join([*said, f"n = {cell.n}"])
+        shown.append(f"95 % interval {cell.low:.6g} to {cell.high:.6g}")
+    return ", ".join([*shown, f"n = {cell.n}"])
 
 
 EXAMPLES = (

@@ -103,15 +103,15 @@ def _data(dataset: str, runs: Sequence[ReportedRun]) -> str:
         for record in records
         if (data := record.data)
     }
-    said = [
+    descriptions = [
         f"{train:,} training, {val:,} validation and {test:,} test examples,"
         f" fingerprint {mark[:12]}" + (f", commit {revision[:12]}" if revision else "")
         for train, val, test, mark, revision in sorted(seen)
     ]
     if any(record.spec.data.shots for record in records):
-        return "Drawn anew for each seed: " + "; ".join(said)
-    warning = "Not the same data in every run: " if len(said) > 1 else ""
-    return warning + "; ".join(said)
+        return "Drawn anew for each seed: " + "; ".join(descriptions)
+    warning = "Not the same data in every run: " if len(descriptions) > 1 else ""
+    return warning + "; ".join(descriptions)
 
 
 def _code(records: Iterable[Record]) -> str:

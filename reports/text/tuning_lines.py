@@ -47,23 +47,23 @@ def findings(request: Request) -> list[str]:
 
 def unequal_budgets(request: Request) -> dict[str, str]:
     """By data set, why its entries' budgets were not equal, in words."""
-    found = {}
+    reasons = {}
     for dataset, ledgers in with_fewer_trials(request.searches).items():
-        said = []
+        budgets = []
         for ledger in ledgers:
             why = ""
             if ledger.exhausted:
                 why = f" (its {ledger.budget.device_h:g} device-hours were spent)"
             elif not ledger.closed:
                 why = " so far"
-            said.append(f"{ledger.entry} had {len(ledger.trials)} trials{why}")
+            budgets.append(f"{ledger.entry} had {len(ledger.trials)} trials{why}")
         most = max(len(x.trials) for x in request.searches if x.dataset == dataset)
-        found[dataset] = f"{joined(said)}, others {most}"
-    return found
+        reasons[dataset] = f"{joined(budgets)}, others {most}"
+    return reasons
 
 
 def facts(request: Request) -> list[Fact]:
-    """How the searches were done, and what can't be told of them."""
+    """How the searches were done, and what can't be estimated."""
     if not request.searches:
         return []
     search = request.searches[0].budget
