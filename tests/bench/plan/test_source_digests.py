@@ -51,13 +51,13 @@ MODULE = "lightning_bench.models.mixer"
 """
     after = """
 from lightning_bench.models.elsewhere.mixer import Mixer
-from lightning_bench.models.gate import Gate
+from lightning_bench.models.spatial_gating_unit import Gate
 from lightning_bench.models.layers import linear
 MODULE = "lightning_bench.models.mixer"
 """
     assert digest_of(tmp_path, before) == digest_of(tmp_path, after)
     assert digest_of(tmp_path, before) != digest_of(tmp_path, before.replace("Gate", "Gated"))
-    other = before.replace("layers.gate", "layers.spatial")
+    other = before.replace("layers.spatial_gating_unit", "layers.spatial_linear")
     assert digest_of(tmp_path, before) != digest_of(tmp_path, other)
 
 
@@ -149,7 +149,7 @@ def test_to_move_a_module_makes_nothing_stale(copy: Path) -> None:
     package = copy / "lightning_bench"
     for old, new in (
         ("models/layers/linear", "models/tasks/linear"),  # by its name, as other modules do
-        ("models/layers/patches", "models/patches"),
+        ("models/layers/patch_embedding", "models/patch_embedding"),
         ("data/modules/image_data", "data/transforms/image_data"),  # named in a string as well
         ("bench/run/trainer", "bench/run/deep/trainer"),
     ):
