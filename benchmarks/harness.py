@@ -36,7 +36,7 @@ from lightning_bench.bench.run.loading import load, make_task, optimisation
 from lightning_bench.bench.run.trainer import silence_warnings
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.store import Store
-from lightning_bench.data.loader import Order
+from lightning_bench.data.loader import EpochOrder
 from lightning_bench.data.modules.image_data import ImageLoader
 from lightning_bench.data.transforms.augment import Augmentation
 from lightning_bench.models.registry.registry import create
@@ -176,7 +176,7 @@ def mixer() -> tuple[Task, Any]:
         classes=1000,
         augmentation=Augmentation(),
         batch_size=32,
-        order=Order(32, seed=0, shuffle=True),
+        order=EpochOrder(32, seed=0, shuffle=True),
     )
     task = Classify(create("mixer-s16"), label_smoothing=0.0, optimisation=optimisation(Recipe()))
     return task, loader

@@ -16,7 +16,7 @@ def generator(*numbers: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
 
 
-class Order:
+class EpochOrder:
     """The order of a split's examples in an epoch, and the share of one rank of several.
 
     All ranks draw the same permutation and take turns in it, so that a global batch holds the
@@ -55,7 +55,7 @@ class Loader(ABC):
 
     batch_sampler = None  # Lightning asks for it before it takes `sampler`.
 
-    def __init__(self, target: Tensor, *, batch_size: int, order: Order) -> None:
+    def __init__(self, target: Tensor, *, batch_size: int, order: EpochOrder) -> None:
         self.target, self.batch_size = target, batch_size
         # Lightning looks for `sampler.set_epoch`.
         self.sampler = order
@@ -74,22 +74,22 @@ class Loader(ABC):
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """Yield the epoch's batches from that number on, each this rank's share of a global one."""
-        shares = self.shares()
+        members = self.global_batches()
         for number in range(start, len(self)):
-            yield self.batch(number, shares[number])
+            yield self.batch(number, members[number])
 
-    def shares(self) -> Sequence[Tensor]:
-        """The epoch's global batches."""
+    def global_batches(self) -> Sequence[Tensor]:
+        """The examples of each of the epoch's global batches."""
         return torch.split(self.permutation(), self.batch_size)
 
     def permutation(self) -> Tensor:
         """All ranks' examples in the order of this epoch."""
         return self.sampler.permutation()
 
-    def mine(self, everybody: Tensor) -> Tensor:
+    def share_of(self, global_batch: Tensor) -> Tensor:
         """This rank's share of a global batch."""
-        return everybody[self.sampler.rank :: self.sampler.world_size]
+        return global_batch[self.sampler.rank :: self.sampler.world_size]
 
     @abstractmethod
-    def batch(self, number: int, everybody: Tensor) -> Batch:
-        """Make this rank's share of the global batch of this number, which holds `everybody`."""
+    def batch(self, number: int, global_batch: Tensor) -> Batch:
+        """Make this rank's share of a global batch, the epoch's of this number."""

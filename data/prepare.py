@@ -11,7 +11,7 @@ from typing import Literal
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.dataset import MASKED, DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.progress import heard_by, size
+from lightning_bench.data.progress import reporting_to, size
 from lightning_bench.data.sources import repository
 
 #: Is told a line of what happens now.
@@ -45,7 +45,7 @@ def prepare(
     how far one is, many times a second.
     """
     results = []
-    with heard_by(passing):
+    with reporting_to(passing):
         for name in names:
             label = name if isinstance(name, str) else name.name
             try:

@@ -1,4 +1,4 @@
-"""What takes long says how far it is; whoever listens shows it, and mostly nobody does."""
+"""Progress reports of what takes long: lines of text for whoever listens, mostly nobody."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ _listeners: list[Listener] = []
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Tell the listener whatever is said inside."""
+def reporting_to(listener: Listener) -> Iterator[None]:
+    """Have the listener called with every line that is reported inside."""
     _listeners.append(listener)
     try:
         yield
@@ -18,8 +18,8 @@ def heard_by(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def say(line: str) -> None:
-    """Say how far something is; cheap where nobody listens."""
+def report(line: str) -> None:
+    """Report how far something is; cheap where nobody listens."""
     for listener in _listeners:
         listener(line)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.cache import Bundle, Draft
-from lightning_bench.data.loader import Loader, Order, generator
+from lightning_bench.data.loader import EpochOrder, Loader, generator
 
 _WINDOW = 64  # global batches sorted together
 
@@ -73,7 +73,7 @@ def select(texts: Texts, members: np.ndarray) -> Texts:
 class TextLoader(Loader):
     """Batches (tokens, mask, segments), padded to the longest of the global batch."""
 
-    def __init__(self, texts: Texts, *, batch_size: int, order: Order) -> None:
+    def __init__(self, texts: Texts, *, batch_size: int, order: EpochOrder) -> None:
         super().__init__(torch.from_numpy(texts.labels), batch_size=batch_size, order=order)
         self.tokens = torch.from_numpy(texts.tokens)
         self.starts = torch.from_numpy(texts.starts)
@@ -83,28 +83,28 @@ class TextLoader(Loader):
     def permutation(self) -> Tensor:
         """The epoch's order, texts of one length together."""
         order = self.sampler
-        everybody = order.permutation()
+        permutation = order.permutation()
         size = self.batch_size
         if not order.shuffle:
-            return everybody[self.lengths[everybody].argsort(stable=True)]
-        everybody = everybody[: max(1, len(everybody) // size) * size]
-        windows = torch.split(everybody, _WINDOW * size)
-        sorted_ = [window[self.lengths[window].argsort(stable=True)] for window in windows]
-        batches = torch.split(torch.cat(sorted_), size)
+            return permutation[self.lengths[permutation].argsort(stable=True)]
+        permutation = permutation[: max(1, len(permutation) // size) * size]
+        windows = torch.split(permutation, _WINDOW * size)
+        by_length = [window[self.lengths[window].argsort(stable=True)] for window in windows]
+        batches = torch.split(torch.cat(by_length), size)
         shuffled = torch.randperm(
             len(batches), generator=generator(order.seed, order.epoch, len(batches))
         )
         return torch.cat([batches[i] for i in shuffled.tolist()])
 
-    def batch(self, number: int, everybody: Tensor) -> Batch:
+    def batch(self, number: int, global_batch: Tensor) -> Batch:
         """Gather, pad and mark."""
-        index = self.mine(everybody)
+        index = self.share_of(global_batch)
         lengths = self.lengths[index]
-        longest = int(self.lengths[everybody].max())
+        longest = int(self.lengths[global_batch].max())
         places = torch.arange(longest)
         mask = places < lengths[:, None]
         flat = (self.starts[index][:, None] + places).clamp_max_(len(self.tokens) - 1)
         # The pad is token 0 in every vocabulary of BERT's kind.
         tokens = torch.where(mask, self.tokens[flat].long(), 0)
         segments = ((places >= self.second[index][:, None]) & mask).long()
-        return Batch((tokens, mask, segments), self.target[index], index, len(everybody))
+        return Batch((tokens, mask, segments), self.target[index], index, len(global_batch))

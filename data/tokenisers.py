@@ -121,7 +121,7 @@ def _trained(texts: Callable[[], Iterable[str]], size: int) -> list[str]:
     The library numbers the pieces of one letter in the order of a hash table, which differs from
     run to run, and breaks ties by number; so they are given to it, in the order of the alphabet.
     """
-    progress.say(f"training a vocabulary of {size:,}")
+    progress.report(f"training a vocabulary of {size:,}")
     tokenizer = _bert(WordPiece(unk_token=UNKNOWN), lowercase=True)
     letters: Counter[str] = Counter()
     for text in texts():

@@ -16,7 +16,7 @@ import pytorch_lightning as pl
 from lightning_bench.data.cache import Bundle
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.dataset import DataSet
-from lightning_bench.data.loader import Loader, Order
+from lightning_bench.data.loader import EpochOrder, Loader
 from lightning_bench.data.previews import Example
 
 
@@ -80,8 +80,8 @@ class DataModule(pl.LightningDataModule, ABC):
         """Every example of each test split once."""
         return [self._loader(name) for name in self.entry.tests]
 
-    def _order(self, size: int, *, shuffle: bool) -> Order:
-        return Order(
+    def _order(self, size: int, *, shuffle: bool) -> EpochOrder:
+        return EpochOrder(
             size, seed=self.seed, shuffle=shuffle, rank=self.rank, world_size=self.world_size
         )
 

@@ -65,9 +65,9 @@ class MaskedLoader(TextLoader):
         super().__init__(texts, **options)
         self.masking = masking
 
-    def batch(self, number: int, everybody: Tensor) -> Batch:
+    def batch(self, number: int, global_batch: Tensor) -> Batch:
         """Gather and pad, then mask; a pad is special, and so never masked."""
-        (tokens, mask, segments), _, indices, global_size = super().batch(number, everybody)
+        (tokens, mask, segments), _, indices, global_size = super().batch(number, global_batch)
         order = self.sampler
         stream = (order.seed, order.epoch) if order.shuffle else (0,)
         seen, wanted = self.masking.apply(tokens, [(*stream, int(i)) for i in indices])
@@ -77,9 +77,9 @@ class MaskedLoader(TextLoader):
 class PairLoader(MaskedLoader):
     """Masks pairs; the target has the pair's class in the place of [CLS]."""
 
-    def batch(self, number: int, everybody: Tensor) -> Batch:
+    def batch(self, number: int, global_batch: Tensor) -> Batch:
         """Mask, then say whether the second part follows."""
-        batch = super().batch(number, everybody)
+        batch = super().batch(number, global_batch)
         batch.target[:, 0] = self.target[batch.indices]
         return batch
 
@@ -100,7 +100,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
     }
     if entry.source.startswith("embedded"):
-        made_from["texts"] = str(hash_of(readers))
+        made_from["texts"] = str(digest_of_texts(readers))
 
     def fill(draft: cache.Draft) -> None:
         column = entry.columns[0]
@@ -114,7 +114,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
             for piece in readers[source].column(column):
                 yield from (text for i, text in enumerate(piece, start=row) if i in wanted)
                 row += len(piece)
-                progress.say(f"{entry.name}/{part}: {row:,} texts")
+                progress.report(f"{entry.name}/{part}: {row:,} texts")
 
         if entry.tokenizer.startswith("train:"):
             size = tokenisers.wanted_size(entry.tokenizer)
@@ -131,7 +131,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
     return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.length}", made_from, fill)
 
 
-def hash_of(readers: Mapping[str, Reader]) -> str:
+def digest_of_texts(readers: Mapping[str, Reader]) -> str:
     """The digest of texts that lie in no file."""
     return cache.fingerprint(
         (name, np.array([text for piece in reader.column("text") for text in piece]))

@@ -12,7 +12,7 @@ from lightning_bench.data import cache, previews, split
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.loader import Loader, Order, generator
+from lightning_bench.data.loader import EpochOrder, Loader, generator
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.data.previews import Example
 from lightning_bench.data.sources import digits, imagenet_real
@@ -139,7 +139,7 @@ class ImageLoader(Loader):
         classes: int,
         augmentation: Augmentation,
         batch_size: int,
-        order: Order,
+        order: EpochOrder,
         shift: int = 0,
     ) -> None:
         super().__init__(target, batch_size=batch_size, order=order)
@@ -149,42 +149,42 @@ class ImageLoader(Loader):
         self._middle = (mean * 255)[:, None, None]
         self._scale = (1 / (std * 255))[:, None, None]
 
-    def batch(self, number: int, everybody: Tensor) -> Batch:
+    def batch(self, number: int, global_batch: Tensor) -> Batch:
         """Make this rank's share of a global batch."""
-        index, a = self.mine(everybody), self.augmentation
+        index, a = self.share_of(global_batch), self.augmentation
         if a == Augmentation():
             return Batch(
-                (self._normalise(self.gather(index)),), self.target[index], index, len(everybody)
+                (self._normalise(self.gather(index)),), self.target[index], index, len(global_batch)
             )
         height, width = self.pixels.shape[-2:]
         order = self.sampler
         drawn = draw(
             a,
-            len(everybody),
+            len(global_batch),
             (height, width),
             generator(order.seed, order.epoch, number),
         )
-        place = self.mine(torch.arange(len(everybody)))
-        x, target = self._altered(everybody, drawn, place), self.target[index]
+        place = self.share_of(torch.arange(len(global_batch)))
+        x, target = self._altered(global_batch, drawn, place), self.target[index]
         if a.mixes:
             # Everybody's partner is the next one, who may be another rank's example.
-            next_one = (place + 1) % len(everybody)
+            next_one = (place + 1) % len(global_batch)
             alone = order.world_size == 1
-            partner = x.roll(-1, 0) if alone else self._altered(everybody, drawn, next_one)
-            mine = drawn.of(place)
+            partner = x.roll(-1, 0) if alone else self._altered(global_batch, drawn, next_one)
+            mine = drawn.rows(place)
             assert mine.share is not None
             x = mix(x, partner, mine)
-            other = self.target[everybody[next_one]]
+            other = self.target[global_batch[next_one]]
             target = mixed_targets(target, other, mine.share, self.classes)
-        return Batch((x,), target, index, len(everybody))
+        return Batch((x,), target, index, len(global_batch))
 
     def gather(self, index: Tensor) -> Tensor:
         """The pixels of some examples, copied."""
         return self.pixels.index_select(0, index)
 
-    def _altered(self, everybody: Tensor, drawn: Draw, place: Tensor) -> Tensor:
-        mine = drawn.of(place)
-        pixels = self.gather(everybody[place])
+    def _altered(self, global_batch: Tensor, drawn: Draw, place: Tensor) -> Tensor:
+        mine = drawn.rows(place)
+        pixels = self.gather(global_batch[place])
         x = self._normalise(alter(pixels, mine, self.augmentation))
         return x if mine.erase is None else erase(x, mine.erase)
 

@@ -236,11 +236,11 @@ class StreamedLoader(ImageLoader):
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """Yield the epoch's batches from that number on, decoded ahead."""
-        shares = self.shares()
+        members = self.global_batches()
         numbers = range(start, len(self))
-        decoded = self._decoded(self._request(n, shares[n].tolist()) for n in numbers)
+        decoded = self._decoded(self._request(n, members[n].tolist()) for n in numbers)
         for number, self._ready in zip(numbers, decoded, strict=True):
-            yield self.batch(number, shares[number])
+            yield self.batch(number, members[number])
 
     def _request(self, number: int, rows: list[int]) -> list[DecodeRequest]:
         """This rank's share of a global batch, each with the numbers of its generator."""

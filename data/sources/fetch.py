@@ -29,7 +29,7 @@ def fetch(
         if not files:
             raise DataError(f"{repository} on the hub has no {', '.join(patterns)}")
         total = sum(file.file_size or 0 for file in files if file.will_download)
-        progress.say(f"{repository}: fetching {len(files)} files, {progress.size(total)}")
+        progress.report(f"{repository}: fetching {len(files)} files, {progress.size(total)}")
         folder = snapshot_download(
             repository,
             revision=files[0].commit_hash,
@@ -53,7 +53,7 @@ def _bar(repository: str, total: int) -> type:
             shown: bool | None = super().update(n)
             if self.unit == "B":
                 there = f"{progress.size(self.n)} of {progress.size(total)}"
-                progress.say(f"{repository}: {there}")
+                progress.report(f"{repository}: {there}")
             return shown
 
     return Bar

@@ -52,7 +52,7 @@ class Draw:
     share: Tensor | None  # how much of an image is its own
     box: Tensor | None  # what cutmix takes of the partner; empty for mixup
 
-    def of(self, which: Tensor) -> "Draw":
+    def rows(self, which: Tensor) -> "Draw":
         """The numbers of some examples."""
         parts = (getattr(self, field.name) for field in fields(self))
         return Draw(*(None if part is None else part[which] for part in parts))

@@ -45,7 +45,7 @@ def decode_all(
             numbered = enumerate(piece, start=row)
             yield from pool.map(one, [pair for pair in numbered if pair[0] in wanted])
             row += len(piece)
-            progress.say(f"{where}: {row:,} images")
+            progress.report(f"{where}: {row:,} images")
 
 
 def image_size(data: bytes) -> tuple[int, int]:

@@ -4,17 +4,17 @@ import hypothesis.strategies as st
 import torch
 from hypothesis import given
 
-from lightning_bench.data.loader import Order
+from lightning_bench.data.loader import EpochOrder
 
 sizes = st.integers(1, 300)
 
 
 @given(sizes, st.integers(0, 2**32 - 1), st.integers(0, 100))
 def test_the_order_depends_on_seed_and_epoch_alone(size: int, seed: int, epoch: int) -> None:
-    first = Order(size, seed=seed, shuffle=True)
+    first = EpochOrder(size, seed=seed, shuffle=True)
     first.set_epoch(epoch)
     torch.manual_seed(0)
-    again = Order(size, seed=seed, shuffle=True)
+    again = EpochOrder(size, seed=seed, shuffle=True)
     again.set_epoch(epoch)
     assert torch.equal(first.indices(), again.indices())
     assert torch.equal(first.indices().sort().values, torch.arange(size))
@@ -26,7 +26,8 @@ def test_the_order_depends_on_seed_and_epoch_alone(size: int, seed: int, epoch: 
 @given(sizes, st.integers(1, 8), st.booleans())
 def test_ranks_share_the_examples_without_padding(size: int, ranks: int, shuffle: bool) -> None:
     orders = [
-        Order(size, seed=1, shuffle=shuffle, rank=rank, world_size=ranks) for rank in range(ranks)
+        EpochOrder(size, seed=1, shuffle=shuffle, rank=rank, world_size=ranks)
+        for rank in range(ranks)
     ]
     together = torch.cat([order.indices() for order in orders])
     assert torch.equal(together.sort().values, torch.arange(size))
@@ -34,7 +35,7 @@ def test_ranks_share_the_examples_without_padding(size: int, ranks: int, shuffle
 
 @given(st.integers(2, 16), st.integers(1, 4))
 def test_a_global_batch_is_the_same_on_any_number_of_ranks(batch: int, ranks: int) -> None:
-    alone = Order(200, seed=5, shuffle=True).indices()
-    shares = [Order(200, seed=5, shuffle=True, rank=r, world_size=ranks) for r in range(ranks)]
+    alone = EpochOrder(200, seed=5, shuffle=True).indices()
+    shares = [EpochOrder(200, seed=5, shuffle=True, rank=r, world_size=ranks) for r in range(ranks)]
     first = torch.cat([share.indices()[:batch] for share in shares])
     assert set(first.tolist()) == set(alone[: batch * ranks].tolist())

@@ -10,7 +10,7 @@ import torch
 from lightning_bench.data import cache
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.errors import DataError
-from lightning_bench.data.loader import Order
+from lightning_bench.data.loader import EpochOrder
 from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check, fingerprint, load
 from lightning_bench.data.sources.digits import Images
 from lightning_bench.data.transforms.augment import Augmentation
@@ -90,7 +90,9 @@ def test_a_global_batch_is_augmented_the_same_on_any_number_of_ranks(
     images = loaded.splits["val"]
 
     def first(rank: int, world_size: int, batch_size: int) -> Batch:
-        order = Order(len(images.labels), seed=7, shuffle=True, rank=rank, world_size=world_size)
+        order = EpochOrder(
+            len(images.labels), seed=7, shuffle=True, rank=rank, world_size=world_size
+        )
         order.set_epoch(2)
         loader = ImageLoader(
             torch.from_numpy(images.pixels),
