@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lightning_bench.common.targets import NO_LABEL
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources import repository
 
 _NUMBER = re.compile(r"val_0*(\d+)")
-
-
-#: What an image without any label has, which no model predicts.
-NO_LABEL = -1
 
 
 def labels(place: str, names: Sequence[str]) -> np.ndarray:

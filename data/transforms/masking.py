@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lightning_bench.common.targets import IGNORED
 from lightning_bench.data.loader import generator
 
 PART, HIDDEN, SWAPPED = 0.15, 0.8, 0.1
-#: The target of a token that is not to be predicted; the one that cross-entropy ignores.
-IGNORED = -100
 
 
 @dataclass(frozen=True)

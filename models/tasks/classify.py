@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from lightning_bench.models.tasks.scores import NO_LABEL
+from lightning_bench.common.targets import NO_LABEL
 from lightning_bench.models.tasks.task import Task
 
 

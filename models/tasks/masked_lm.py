@@ -7,11 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lightning_bench.common.targets import IGNORED
 from lightning_bench.models.tasks.task import Task
 from lightning_bench.models.tasks.training_steps import Batch
-
-#: The target of a token that is not to be predicted.
-IGNORED = -100
 
 
 class MaskedLM(Task):

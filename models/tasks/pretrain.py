@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from lightning_bench.models.tasks.masked_lm import IGNORED, MaskedLM
+from lightning_bench.common.targets import IGNORED
+from lightning_bench.models.tasks.masked_lm import MaskedLM
 from lightning_bench.models.tasks.training_steps import Batch
 
 #: Both heads' logits: B×S×words and B×2.

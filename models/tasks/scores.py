@@ -11,6 +11,8 @@ from torchmetrics.functional import (
 )
 from torchmetrics.functional.classification import binary_f1_score
 
+from lightning_bench.common.targets import NO_LABEL
+
 
 def accuracy(predicted: Tensor, target: Tensor) -> float:
     """The share of right predictions.
@@ -47,9 +49,6 @@ def spearman(predicted: Tensor, target: Tensor) -> float:
     """Spearman's rank correlation; 0 where all predictions are the same."""
     return _correlation(spearman_corrcoef, predicted, target)
 
-
-#: What stands for "no label" in a target of several columns.
-NO_LABEL = -1
 
 SCORES: Mapping[str, Callable[[Tensor, Tensor], float]] = {
     "accuracy": accuracy,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lightning_bench.common.targets import NO_LABEL
 from lightning_bench.reports.report import OnExamples
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference
@@ -20,7 +21,6 @@ from lightning_bench.reports.statistics.samples import Samples
 
 RESAMPLES = 1_000
 CHUNK = 4_000_000  # weights held at a time
-NO_LABEL = -1  # in a target of several right classes: this example is not counted
 
 Predictions = Mapping[str, npt.NDArray[Any]]
 # A metric as sums over examples, and what it makes of these sums (last axis) for any draw.

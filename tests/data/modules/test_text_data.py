@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from lightning_bench.common.targets import IGNORED
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue import entries, find
 from lightning_bench.data.loader import Loader
 from lightning_bench.data.modules.corpus import Corpus
 from lightning_bench.data.modules.text_data import TextData
-from lightning_bench.data.transforms.masking import IGNORED
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "mnli", "qnli", "wnli", "ag-news")
 SAMPLES = {"mrpc", "mnli", "qnli", "ag-news"}

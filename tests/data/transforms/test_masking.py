@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from lightning_bench.common.targets import IGNORED
 from lightning_bench.data.modules.corpus import Corpus
-from lightning_bench.data.transforms.masking import IGNORED
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
