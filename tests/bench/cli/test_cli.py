@@ -13,7 +13,7 @@ from lightning_bench.bench.cli.app import run
 from lightning_bench.bench.cli.options import duration
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.models.registry import catalogue as model_catalogue
-from tests.commands import BENCH
+from tests.commands import BENCH, bench
 
 
 @pytest.fixture(autouse=True)
@@ -170,6 +170,30 @@ def test_no_torch_where_none_is_needed(arguments: list[str]) -> None:
 @pytest.mark.parametrize("arguments", QUICK)
 def test_what_writes_no_report_imports_no_report(arguments: list[str]) -> None:
     assert not {name for name in imported(*arguments) if "lightning_bench.reports" in name}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("list", "studies"), "quickstart"),
+        (("describe", "lenet"), "convolution"),
+        (("plan", "quickstart"), "missing"),
+        (("status", "quickstart"), "missing"),
+        (("cancel", "quickstart"), "nothing of quickstart is running"),
+        (("prepare", "quickstart"), "can run without a network"),
+        (("measure", "lenet", "--mode", "count"), "81,194"),
+        pytest.param(("check-model", "mlp"), "keeps the contract", marks=pytest.mark.slow),
+    ],
+)
+def test_the_installed_script_answers_in_any_folder(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    for package in ("bench", "data", "models", "reports", "studies"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    done = bench(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout
 
 
 def test_a_closed_pipe_is_no_error() -> None:
