@@ -1,4 +1,4 @@
-"""What goes wrong with models, said in one line that names the nearest right answer."""
+"""Exceptions about models, whose messages are one line for the user."""
 
 
 class ModelError(ValueError):

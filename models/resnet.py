@@ -1,6 +1,6 @@
 """ResNets for small images (He et al., 2016, "Deep residual learning", section 4.2).
 
-The larger ones, for 224×224, come from timm (`models.library`), which has none of these.
+The larger ones, for 224×224, come from timm (`models.timm_convnets`), which has none of these.
 """
 
 from typing import Unpack

@@ -72,10 +72,10 @@ def _distances(length: int, grid: bool) -> tuple[Tensor, int]:
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:
-    found: list[Tensor] = []
+    matrices: list[Tensor] = []
     for module in model.modules():
         if isinstance(module, SquareLinear):
-            found.append(module.weight)
+            matrices.append(module.weight)
         elif isinstance(module, TokenMixing):
-            found.append(module.contract.weight @ module.expand.weight)
-    return found
+            matrices.append(module.contract.weight @ module.expand.weight)
+    return matrices

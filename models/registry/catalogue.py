@@ -1,4 +1,4 @@
-"""What models there are and what they take and cost, told without importing torch.
+"""The catalogue of models: their arguments, parameters and FLOPs, without importing torch.
 
 `python -m lightning_bench.models.registry.catalogue` writes the facts that need torch (exact
 parameters, FLOPs) into `catalogue.json`, together with a digest of the sources that they were
@@ -97,11 +97,11 @@ def counts(wanted: Sequence[tuple[str, Mapping[str, Value]]]) -> list[Mapping[st
     sources = "\0".join(user_code.stamp(user_code.source_files(name)[0]) for name in theirs)
     stamp = hashlib.sha256(f"{asked}\0{digest()}\0{sources}".encode()).hexdigest()
     path = cache_folder() / f"counts-{stamp[:16]}.json"
-    found = _read(path)
-    if not found:
-        found = _run("--count", asked)
-        _write_to_cache(path, found)
-    counted: list[Mapping[str, Any]] = found["counts"]
+    results = _read(path)
+    if not results:
+        results = _run("--count", asked)
+        _write_to_cache(path, results)
+    counted: list[Mapping[str, Any]] = results["counts"]
     return counted
 
 

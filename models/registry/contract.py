@@ -1,4 +1,4 @@
-"""Does a model keep the contract of this harness? What `bench check-model NAME` asks.
+"""The contract of a model with this harness, which `bench check-model NAME` checks.
 
     for result in check("my_package:my_model"):
         print(result.status, result.name, result.detail)
@@ -53,8 +53,8 @@ def require(condition: bool, message: str) -> None:
 class Subject:
     """A model under check, made small where its arguments allow."""
 
-    def __init__(self, found: Variant, largest: int) -> None:
-        self.found = found
+    def __init__(self, variant: Variant, largest: int) -> None:
+        self.variant = variant
         self.arguments = self._shrink()
         with torch.device("meta"):
             count = parameters(self.make())
@@ -62,7 +62,7 @@ class Subject:
 
     def make(self, **arguments: Value) -> nn.Module:
         """Make the model on the current default device."""
-        return self.found.function(**{**self.arguments, **arguments})
+        return self.variant.function(**{**self.arguments, **arguments})
 
     @cached_property
     def model(self) -> nn.Module:
@@ -79,7 +79,7 @@ class Subject:
         """Two examples."""
         torch.manual_seed(1)
         with self.device:
-            return example(self.found, batch=2, **self.arguments)
+            return example(self.variant, batch=2, **self.arguments)
 
     @torch.no_grad()
     def outputs(self, *inputs: Tensor) -> Tensor:
@@ -92,10 +92,10 @@ class Subject:
             raise NotHere("too large for a CPU in a minute: followed on the meta device only")
 
     def _shrink(self) -> dict[str, Value]:
-        if self.found.kind == "text":
+        if self.variant.kind == "text":
             return {"vocab_size": 100, "length": LENGTH, "classes": CLASSES}
         with torch.device("meta"):
-            modules = self.found.function(classes=CLASSES).modules()
+            modules = self.variant.function(classes=CLASSES).modules()
         # A deep ConvNet shrinks smaller images to one pixel: batch norm over the two values of two
         # examples divides by next to nothing, and the gradient of 55 such blocks overflows.
         deep = any(isinstance(module, BATCH_NORMS) for module in modules)
@@ -108,8 +108,8 @@ class Subject:
     def _takes(self, arguments: dict[str, Value]) -> bool:
         try:
             with torch.device("meta"), torch.no_grad():
-                model = self.found.function(**arguments)
-                model.eval()(*example(self.found, batch=1, **arguments))
+                model = self.variant.function(**arguments)
+                model.eval()(*example(self.variant, batch=1, **arguments))
         except Exception:  # noqa: BLE001 -- whatever it raises, it doesn't take this size
             return False
         return True
@@ -180,7 +180,7 @@ def head(subject: Subject) -> None:
 
 def pads(subject: Subject) -> None:
     """A padded text gives the same logits as the text alone."""
-    if subject.found.kind != "text":
+    if subject.variant.kind != "text":
         raise NotHere("an image has no pads")
     subject.needs_numbers()
     (tokens,) = subject.inputs
@@ -195,7 +195,7 @@ def pads(subject: Subject) -> None:
 
 def segments(subject: Subject) -> None:
     """A pair of texts can be told apart by its segments, or they are ignored."""
-    if subject.found.kind != "text":
+    if subject.variant.kind != "text":
         raise NotHere("an image has no segments")
     subject.needs_numbers()
     (tokens,) = subject.inputs
@@ -207,7 +207,7 @@ def segments(subject: Subject) -> None:
 
 def words(subject: Subject) -> None:
     """With classes=0 a text model gives a logit a word at every position."""
-    if subject.found.kind != "text":
+    if subject.variant.kind != "text":
         raise NotHere("images have no masked-LM head")
     with subject.device:
         try:

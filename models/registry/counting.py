@@ -26,10 +26,10 @@ def flops(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> int:
     return products.count(model, inputs).flops
 
 
-def tokens(model: nn.Module, found: Variant, arguments: Mapping[str, Any]) -> int | None:
+def tokens(model: nn.Module, variant: Variant, arguments: Mapping[str, Any]) -> int | None:
     """The length of the sequences inside: tokens of a text, patches of an image."""
-    if found.kind == "text":
-        length = arguments.get("length", found.arguments["length"].default)
+    if variant.kind == "text":
+        length = arguments.get("length", variant.arguments["length"].default)
         return int(length) if isinstance(length, int) else None
     count = getattr(getattr(model, "patches", None), "count", None)
     return count if isinstance(count, int) else None
@@ -38,7 +38,7 @@ def tokens(model: nn.Module, found: Variant, arguments: Mapping[str, Any]) -> in
 def count() -> dict[str, Any]:
     """Count every registered variant at its own input and head."""
     return {
-        "variants": {name: describe_variant(found) for name, found in variants().items()},
+        "variants": {name: describe_variant(variant) for name, variant in variants().items()},
         "libraries": {
             prefix: {
                 "package": package,
@@ -62,14 +62,14 @@ def describe(name: str) -> dict[str, Any]:
 def count_one(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The parameters and FLOPs of a model with these arguments, or the `error` that it raises."""
     try:
-        found = look_up(name)
+        variant = look_up(name)
         with torch.device("meta"):
             model = create(name, **arguments)
-            inputs = example(found, batch=1, **arguments)
+            inputs = example(variant, batch=1, **arguments)
         counted = {"parameters": parameters(model), "flops": flops(model, inputs)}
     except ModelError as error:
         return {"error": str(error)}
-    if (length := tokens(model, found, arguments)) is not None:
+    if (length := tokens(model, variant, arguments)) is not None:
         counted["tokens"] = length
     try:
         return {**counted, "layers": len(blocks(model)[1])}
@@ -77,28 +77,28 @@ def count_one(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return counted
 
 
-def describe_variant(found: Variant, counted: bool = True) -> dict[str, Any]:
+def describe_variant(variant: Variant, counted: bool = True) -> dict[str, Any]:
     """Return what the catalogue keeps of a variant."""
     costs: dict[str, int | None] = {"parameters": None, "flops": None}
     if counted:
         with torch.device("meta"):
-            model = found.function()
-            inputs = example(found, batch=1)
+            model = variant.function()
+            inputs = example(variant, batch=1)
         costs = {"parameters": parameters(model), "flops": flops(model, inputs)}
     return {
-        "name": found.name,
-        "family": found.family or found.name,
-        "depth": found.depth,
-        "title": found.title,
-        "kind": found.kind,
-        "summary": found.summary,
-        "arguments": {name: asdict(argument) for name, argument in found.arguments.items()},
+        "name": variant.name,
+        "family": variant.family or variant.name,
+        "depth": variant.depth,
+        "title": variant.title,
+        "kind": variant.kind,
+        "summary": variant.summary,
+        "arguments": {name: asdict(argument) for name, argument in variant.arguments.items()},
         **costs,
-        "module": found.function.__module__,
+        "module": variant.function.__module__,
     }
 
 
 def _shared_entry(prefix: str) -> dict[str, Any]:
     """Return the entry that all names of a library share, since all take the same arguments."""
-    found = timm_library.look_up(f"{prefix}/{timm_library.names(prefix)[0]}")
-    return describe_variant(found, counted=False)
+    variant = timm_library.look_up(f"{prefix}/{timm_library.names(prefix)[0]}")
+    return describe_variant(variant, counted=False)

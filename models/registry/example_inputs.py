@@ -9,14 +9,14 @@ from lightning_bench.models.registry.arguments import Value
 from lightning_bench.models.registry.registry import Variant
 
 
-def example(found: Variant, batch: int, **arguments: Value) -> tuple[Tensor, ...]:
+def example(variant: Variant, batch: int, **arguments: Value) -> tuple[Tensor, ...]:
     """Return what a model made with these arguments reads: images, or tokens.
 
     Made on the current default device, so that the meta device costs nothing.
     """
-    default = {name: argument.default for name, argument in found.arguments.items()}
+    default = {name: argument.default for name, argument in variant.arguments.items()}
     value: dict[str, Any] = default | arguments
-    if found.kind == "image":
+    if variant.kind == "image":
         size = value["image_size"]
         return (torch.randn(batch, value["channels"], size, size),)
     return (torch.randint(value["vocab_size"], (batch, value["length"])),)

@@ -55,7 +55,7 @@ class Variant:
 
     @property
     def kind(self) -> Literal["image", "text"]:
-        """What it reads; told by its arguments, as the harness fills them from the data set."""
+        """What it reads, by its arguments, as the harness fills them from the data set."""
         for kind, needed in NEEDED.items():
             if needed <= set(self.arguments):
                 return kind

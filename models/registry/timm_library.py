@@ -1,7 +1,7 @@
 """Any model of timm as `timm/NAME`, any encoder of transformers as `hf/NAME`.
 
 Thin adapters: the library's model under this registry's arguments. The named variants that come
-from timm (`resnet-50`, `efficientnet-b7`, ...) are in `models.convnets`, BERT in `models.bert`.
+from timm (`resnet-50`, `efficientnet-b7`, …) are in `models.timm_convnets`, BERT in `models.bert`.
 """
 
 from collections.abc import Callable

@@ -33,14 +33,14 @@ class Predictions(Metric):
         """All ranks' examples, in the split's own order; `loss` only where it was given."""
         index = _joined(self.index)
         order = torch.argsort(index)
-        found = {
+        results = {
             "index": index[order],
             "target": _joined(self.target)[order],
             "predicted": _joined(self.predicted)[order],
         }
         if len(self.loss):
-            found["loss"] = _joined(self.loss)[order]
-        return found
+            results["loss"] = _joined(self.loss)[order]
+        return results
 
 
 def _joined(parts: Tensor | list[Tensor]) -> Tensor:

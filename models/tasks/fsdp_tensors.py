@@ -1,4 +1,4 @@
-"""Shards: tensors of a model that ranks share, each holding a part of every one (FSDP)."""
+"""Sharded tensors (FSDP's DTensors), of each of which a rank holds a part."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

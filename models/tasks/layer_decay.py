@@ -1,4 +1,4 @@
-"""Depth: which layer of a model each parameter belongs to, for layer-wise learning rates.
+"""Layer-wise learning-rate decay: which layer of a model each parameter belongs to.
 
 Layer 0 is all that comes before the blocks (patches, embeddings, positions, class token), layer i
 the i-th block, and the last layer all that comes after them (norm, pooler, head), as for BEiT (Bao
@@ -17,8 +17,8 @@ def layers(model: nn.Module) -> dict[str, int]:
     if callable(matcher := getattr(model, "group_matcher", None)):
         from timm.models import group_parameters
 
-        found: dict[str, int] = group_parameters(model, matcher(coarse=False), reverse=True)
-        return found
+        of_timm: dict[str, int] = group_parameters(model, matcher(coarse=False), reverse=True)
+        return of_timm
     prefix, members = blocks(model)
     numbers = {}
     reached = False
@@ -32,17 +32,17 @@ def layers(model: nn.Module) -> dict[str, int]:
 
 def blocks(model: nn.Module) -> tuple[str, list[nn.Module]]:
     """The names' beginning and the members of the list of blocks."""
-    best, found = 0, ("", list[nn.Module]())
+    most, largest = 0, ("", list[nn.Module]())
     for name, module in model.named_modules():
         members = list(module.children())
         if not isinstance(module, nn.ModuleList | nn.Sequential) or len({*map(type, members)}) != 1:
             continue
         trained = sum(p.numel() for p in module.parameters() if p.requires_grad)
-        if len(members) > 1 and trained > best:
-            best, found = trained, (f"{name}." if name else "", members)
-    if not best:
+        if len(members) > 1 and trained > most:
+            most, largest = trained, (f"{name}." if name else "", members)
+    if not most:
         raise ModelError(
             f"{type(model).__name__} has no list of equal blocks: there are no layers whose "
             "learning rates could decay; leave out layer_decay"
         )
-    return found
+    return largest

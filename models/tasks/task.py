@@ -151,8 +151,8 @@ class Task(Learner, ABC):
         """The test metrics and the predictions they come from; all ranks must call it."""
         metrics: dict[str, float] = {}
         predictions: dict[str, Tensor] = {}
-        for i, (name, loss, found) in enumerate(self._tests()):
-            computed = found.compute()
+        for i, (name, loss, collected) in enumerate(self._tests()):
+            computed = collected.compute()
             scores = {**self.scores(computed), "loss": loss.compute().item()}
             metrics |= {f"{key}_{name}" if i else key: value for key, value in scores.items()}
             predictions |= {f"{name}_{key}" if i else key: v for key, v in computed.items()}

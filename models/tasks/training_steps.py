@@ -1,4 +1,4 @@
-"""Steps: what is done with a batch in training, on one device or as one of several ranks."""
+"""The training step: gradients, clipping, update; on one device or as one of several ranks."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext

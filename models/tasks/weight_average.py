@@ -1,4 +1,4 @@
-"""Average: the exponential moving average of a model's weights, which evaluation uses."""
+"""The exponential moving average (EMA) of a model's weights, which evaluation uses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,8 +63,8 @@ class Average(nn.Module):
 
 def _averaged(model: nn.Module) -> dict[str, Tensor]:
     kept = model.state_dict().keys()
-    found: dict[str, Tensor] = {
+    tensors: dict[str, Tensor] = {
         n: local_part(p) for n, p in model.named_parameters() if p.requires_grad
     }
-    found |= {n: b for n, b in model.named_buffers() if n in kept and b.is_floating_point()}
-    return found
+    tensors |= {n: b for n, b in model.named_buffers() if n in kept and b.is_floating_point()}
+    return tensors

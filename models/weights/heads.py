@@ -37,10 +37,10 @@ def head_modules(model: nn.Module) -> list[nn.Module]:
     names = list(output_names(model))
     if (encoder := _encoder_of(model)) is not None:
         names.append(f"model.{encoder[1]}.pooler")
-    found = [model.get_submodule(name) for name in names if _has(model, name)]
-    if not any(True for module in found for _ in module.parameters()):
+    modules = [model.get_submodule(name) for name in names if _has(model, name)]
+    if not any(True for module in modules for _ in module.parameters()):
         raise ModelError(f"{type(model).__name__} has no head with weights that could be trained")
-    return found
+    return modules
 
 
 def _encoder_of(model: nn.Module) -> tuple[nn.Module, str] | None:

@@ -34,8 +34,8 @@ class CachedStates:
             return None
         here, seen = token_keys.cpu(), mask.cpu()
         hashes = ((here + 1) * self._factors[:longest]).mul_(seen).sum(1)
-        found = torch.searchsorted(self._hashes, hashes).clamp_max_(len(self._hashes) - 1)
-        text = self._texts[found]
+        position = torch.searchsorted(self._hashes, hashes).clamp_max_(len(self._hashes) - 1)
+        text = self._texts[position]
         flat = (self.starts[text][:, None] + torch.arange(longest)).clamp_max_(
             len(self.token_keys) - 1
         )

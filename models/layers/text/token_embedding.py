@@ -51,12 +51,12 @@ class FrozenEncoder(nn.Module):
 
         try:
             # Some checkpoints are in half precision, which the layers after them are not.
-            found = AutoModel.from_pretrained(name, dtype=torch.float32)
+            pretrained = AutoModel.from_pretrained(name, dtype=torch.float32)
         except (OSError, ValueError) as error:
             raise ModelError(
                 f"the encoder {name!r} can't be loaded: {first_line(error)}"
             ) from error
-        self.encoder = found.eval().requires_grad_(False)
+        self.encoder = pretrained.eval().requires_grad_(False)
         known = self.encoder.config.vocab_size
         if vocab_size > known:
             raise ModelError(
@@ -85,8 +85,8 @@ class FrozenEncoder(nn.Module):
         given: dict[str, Any] = {} if segments is None else {"token_type_ids": segments}
         wanted = self.layers == "all"
         with torch.no_grad():
-            said = self.encoder(tokens, attention_mask=seen, output_hidden_states=wanted, **given)
-        return torch.cat(said.hidden_states, dim=-1) if wanted else said.last_hidden_state
+            output = self.encoder(tokens, attention_mask=seen, output_hidden_states=wanted, **given)
+        return torch.cat(output.hidden_states, dim=-1) if wanted else output.last_hidden_state
 
     @property
     def frozen(self) -> bool:

@@ -1,4 +1,4 @@
-"""Every registered variant against every check of the contract (`models.check`).
+"""Every registered variant against every check of the contract (`models.registry.contract`).
 
 A new variant is tested by being registered. Large ones are followed on the meta device.
 """
