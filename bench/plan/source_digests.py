@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TypeVar
 
 from lightning_bench.bench.spec import DataSpec, RunSpec
 from lightning_bench.bench.study.inputs import dataset_of, task_module
@@ -106,10 +105,10 @@ def files_behind(modules: Iterable[str]) -> dict[str, Path]:
         if module in seen or file is None:
             continue
         seen.add(module)
-        # A package's __init__ is all docstring, where it isn't an index.
-        if file.name != "__init__.py" or digest(file) != _NOTHING:
-            files[stable_name(file)] = file
         imported = (".".join(parts) for _, parts in user_code.imports(file, _parts(file)))
+        # Most packages' __init__ is all docstring. The digest is taken here, while it is parsed.
+        if digest(file) != _NOTHING or file.name != "__init__.py":
+            files[stable_name(file)] = file
         waiting += [m for m in imported if m.startswith(_FOLLOWED) and m not in NOT_FOLLOWED]
     return files
 
@@ -166,70 +165,47 @@ def digest(file: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _digest(file: Path, size: int, mtime_ns: int) -> str:
-    del size, mtime_ns  # another file, where they differ
-    source = file.read_bytes()
-    try:
-        tree = _Normalised().visit(ast.parse(source))
-    except (SyntaxError, ValueError):  # a compiled module of the user's
-        return _short(source)
-    return _short(ast.dump(tree).encode())
-
-
-def _short(content: bytes) -> str:
+    tree = user_code.parse(file, size, mtime_ns)
+    content = file.read_bytes() if tree is None else _Dump().of_module(tree).encode()
     return hashlib.sha256(content).hexdigest()[:12]
 
 
-Documented = TypeVar("Documented", ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-_NOTHING = _short(ast.dump(ast.Module([], [])).encode())
-
-
-class _Normalised(ast.NodeTransformer):
-    """Takes docstrings away, and from imports of ours, which go to the end, where modules lie."""
+class _Dump:
+    """A syntax tree as text, without docstrings, and without where modules of ours lie."""
 
     def __init__(self) -> None:
         self._imports: set[str] = set()
 
-    def visit_Module(self, node: ast.Module) -> ast.Module:
-        self._without_docstring(node)
-        # In no order, since the order of modules' names changes as they move.
-        node.body += [ast.Expr(ast.Constant(each)) for each in sorted(self._imports)]
-        return node
+    def of_module(self, tree: ast.Module) -> str:
+        """The text; imports of ours come last, sorted by modules' own names, as these may move."""
+        code = self._text(tree)
+        return "\n".join((code, *sorted(self._imports)))
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        return self._without_docstring(node)
+    def _text(self, node: object) -> str:
+        if isinstance(node, list):
+            return f"[{','.join(filter(None, map(self._text, node)))}]"
+        if not isinstance(node, ast.AST):
+            return repr(_last(node) if isinstance(node, str) and _is_ours(node) else node)
+        if isinstance(node, ast.ImportFrom) and self._takes(node):
+            return ""
+        if isinstance(node, ast.Import) and all(_is_ours(alias.name) for alias in node.names):
+            self._imports.update(f"import {_last(a.name)} as {a.asname}" for a in node.names)
+            return ""
+        fields = {name: getattr(node, name, None) for name in node._fields if name != "ctx"}
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            fields["body"] = node.body[1:]
+        return f"{type(node).__name__}({','.join(map(self._text, fields.values()))})"
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        return self._without_docstring(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
-        return self._without_docstring(node)
-
-    def visit_Import(self, node: ast.Import) -> ast.AST | None:
-        for alias in node.names:
-            if _is_ours(alias.name):
-                self._imports.add(f"import {_last(alias.name)} as {alias.asname}")
-        node.names = [alias for alias in node.names if not _is_ours(alias.name)]
-        return node if node.names else None
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+    def _takes(self, node: ast.ImportFrom) -> bool:
         if node.level or node.module is None or not _is_ours(node.module):
-            return node
+            return False
         for alias in node.names:
             # A module of a package is told by its own name, whatever the package.
             is_module = _file(f"{node.module}.{alias.name}") is not None
             origin = "" if is_module else f"from {_last(node.module)} "
             self._imports.add(f"{origin}import {alias.name} as {alias.asname}")
-        return None
+        return True
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if isinstance(node.value, str) and _is_ours(node.value) and _file(node.value):
-            return ast.Constant(_last(node.value))
-        return node
 
-    def _without_docstring(self, node: Documented) -> Documented:
-        if ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:]
-        self.generic_visit(node)
-        return node
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_NOTHING = hashlib.sha256(_Dump().of_module(ast.Module([], [])).encode()).hexdigest()[:12]

@@ -205,12 +205,20 @@ def imports(file: Path, module: Parts) -> Sequence[tuple[bool, Parts]]:
     return _imports(file, package, stat.st_size, stat.st_mtime_ns)
 
 
+@lru_cache(maxsize=1)
+def parse(file: Path, size: int, mtime_ns: int) -> ast.Module | None:
+    """The syntax tree of a file of this size and time; None where it is compiled, or broken."""
+    del size, mtime_ns
+    try:
+        return ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return None
+
+
 @lru_cache(maxsize=4096)
 def _imports(file: Path, package: Parts, size: int, mtime_ns: int) -> Sequence[tuple[bool, Parts]]:
-    del size, mtime_ns  # another file, where they differ
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):  # compiled, or never to be imported
+    tree = parse(file, size, mtime_ns)
+    if tree is None:
         return ()
     found: dict[tuple[bool, Parts], None] = {}
     for node in ast.walk(tree):
