@@ -47,7 +47,7 @@ class Bench:
         self.tuner.prune = lambda planned: self.pruned.append(planned.key)
 
     def die(self) -> None:
-        for trial in [trial for trials in self.tuner._at.values() for trial in trials]:
+        for trial in [trial for trials in self.tuner._open_trials.values() for trial in trials]:
             os.close(trial.claim.descriptor)  # as the kernel does
 
     def take(self) -> PlannedRun:
