@@ -54,7 +54,7 @@ class ReportedRun(_Frozen):
 
 
 class ModelFacts(_Frozen):
-    """What the models' catalogue knows of an entry's model; counts where nobody trains it."""
+    """What the catalogue of models knows of an entry's model."""
 
     family: Annotated[str, Field(description="models that differ in size alone share one")] = ""
     depth: Annotated[int | None, Field(description="blocks or layers, where it is known")] = None
