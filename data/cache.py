@@ -1,4 +1,4 @@
-"""Arrays that were expensive to make, kept as memory-mapped files that processes share.
+"""The on-disk cache of arrays that are expensive to make, memory-mapped and shared by processes.
 
 A bundle is a directory `NAME-STAMP-FINGERPRINT`: the stamp says what it was made from and how,
 the fingerprint what it holds. It is written beside and renamed, so it is there whole or not.
@@ -98,33 +98,36 @@ def bundle(
     stamp = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:12]
     root = cache_folder() / "data"
     prefix = f"{name.replace('/', '_')}-{stamp}"
-    found = _open(root, prefix, verified)
-    if found is not None:
-        return found
+    if (kept := _open(root, prefix, verified)) is not None:
+        return kept
     root.mkdir(parents=True, exist_ok=True)
-    with _turn(root / f"{prefix}.lock") as alone:
-        found = _open(root, prefix, verified)
-        if found is not None:
-            return found
+    with _lock(root / f"{prefix}.lock") as alone:
+        if (kept := _open(root, prefix, verified)) is not None:
+            return kept
         if alone:
             # What is damaged, and what a killed process left half made.
             for left in (*root.glob(f"{prefix}-*"), *root.glob(f".{prefix}-*")):
                 shutil.rmtree(left, ignore_errors=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{prefix}-", dir=root))
-        try:
-            draft = Draft(beside)
-            make(draft)
-            draft.finish()
-            target = root / f"{prefix}-{draft.facts['fingerprint'][:12]}"
-            with suppress(FileExistsError, OSError):  # somebody was faster, where locks don't work
-                beside.chmod(0o755)
-                beside.rename(target)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-        found = _open(root, prefix, verified=False)
-    if found is None:
+        _make(root, prefix, make)
+        kept = _open(root, prefix, verified=False)
+    if kept is None:
         raise OSError(f"{prefix} could not be kept in {root}")
-    return found
+    return kept
+
+
+def _make(root: Path, prefix: str, make: Callable[[Draft], None]) -> None:
+    """Make a bundle in a folder beside, then rename it."""
+    beside = Path(tempfile.mkdtemp(prefix=f".{prefix}-", dir=root))
+    try:
+        draft = Draft(beside)
+        make(draft)
+        draft.finish()
+        target = root / f"{prefix}-{draft.facts['fingerprint'][:12]}"
+        with suppress(FileExistsError, OSError):  # somebody was faster, where locks don't work
+            beside.chmod(0o755)
+            beside.rename(target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def stamp_of(files: Iterable[Path]) -> list[list[Any]]:
@@ -144,8 +147,8 @@ def fingerprint(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
     return digest.hexdigest()
 
 
-def part(whole: str, members: np.ndarray) -> str:
-    """The fingerprint of a part of something, by the whole's and what is in it."""
+def fingerprint_of_part(whole: str, members: np.ndarray) -> str:
+    """The fingerprint of some rows, by that of all of them and the rows' numbers."""
     return fingerprint([(whole, members)])
 
 
@@ -153,15 +156,15 @@ def _open(root: Path, prefix: str, verified: bool) -> Bundle | None:
     for folder in sorted(root.glob(f"{prefix}-*")):
         # Damaged, or taken away by somebody who makes it anew.
         with suppress(OSError, ValueError, KeyError, TypeError):
-            found = Bundle(folder, json.loads((folder / "facts.json").read_text(encoding="utf-8")))
-            whole = [found.array(name) for name in found.facts["arrays"]]
-            if whole and found.fingerprint and (not verified or found.verify()):
-                return found
+            kept = Bundle(folder, json.loads((folder / "facts.json").read_text(encoding="utf-8")))
+            arrays = [kept.array(name) for name in kept.facts["arrays"]]
+            if arrays and kept.fingerprint and (not verified or kept.verify()):
+                return kept
     return None
 
 
 @contextmanager
-def _turn(path: Path) -> Iterator[bool]:
+def _lock(path: Path) -> Iterator[bool]:
     """Hold a lock that dies with its process; False on a network file system that has none."""
     with ExitStack() as stack:
         held = False

@@ -9,7 +9,9 @@ from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 
 
-def by_class(labels: np.ndarray, *, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def carve_fraction(
+    labels: np.ndarray, *, fraction: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return sorted indices (kept, carved): `fraction` of each class is carved out, rounded."""
     generator = np.random.Generator(np.random.PCG64(seed))
     carved = []
@@ -20,7 +22,7 @@ def by_class(labels: np.ndarray, *, fraction: float, seed: int) -> tuple[np.ndar
     return np.setdiff1d(np.arange(len(labels)), out), out
 
 
-def of_size(labels: np.ndarray, *, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def carve_count(labels: np.ndarray, *, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return sorted indices (kept, carved): exactly `size` are carved, each class its share.
 
     Shares are rounded by the largest remainder. Labels that are no integers have no classes.
@@ -58,29 +60,29 @@ def shots(entry: DataSet, labels: np.ndarray, *, seed: int) -> np.ndarray:
     return np.sort(np.concatenate(drawn))
 
 
-def plan(
+def assign_rows(
     entry: DataSet, labels: dict[str, np.ndarray], *, sample: bool
 ) -> dict[str, tuple[str, np.ndarray]]:
-    """Say which rows of which source split make up each split.
+    """Assign the source's rows to splits: of each split the source's own split, and its rows there.
 
     `labels` are those of the source's own splits. DataError where a count isn't what the catalogue
     promises; a `sample` may be smaller, and what is carved from it shrinks in proportion.
     """
-    for split, found in labels.items():
-        if not len(found):
+    for split, values in labels.items():
+        if not len(values):
             raise DataError(f"{entry.name}/{split} is empty")
     left = np.arange(len(labels["train"]))
     carved = {}
     wanted = _carved(entry, labels, sample=sample)
     for split, size in wanted.items():
-        kept, out = of_size(labels["train"][left], size=size, seed=0)
+        kept, out = carve_count(labels["train"][left], size=size, seed=0)
         carved[split], left = left[out], left[kept]
     if entry.drawn:
-        _, out = of_size(labels["train"][left], size=entry.splits["train"], seed=0)
+        _, out = carve_count(labels["train"][left], size=entry.splits["train"], seed=0)
         left = left[out]
     parts = {"train": ("train", left)}
     parts |= {split: ("train", rows) for split, rows in carved.items()}
-    parts |= {s: (s, np.arange(len(found))) for s, found in labels.items() if s != "train"}
+    parts |= {s: (s, np.arange(len(values))) for s, values in labels.items() if s != "train"}
     for split, (_, rows) in parts.items():
         promised = entry.splits.get(split)
         wrong = promised is not None and len(rows) != promised

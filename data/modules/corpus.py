@@ -106,7 +106,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         column = entry.columns[0]
         # Texts have no labels: all are of one class.
         unlabelled = {n: np.zeros(r.count(column), np.int64) for n, r in readers.items()}
-        parts = split.plan(entry, unlabelled, sample=sample)
+        parts = split.assign_rows(entry, unlabelled, sample=sample)
 
         def texts(part: str) -> Iterator[str]:
             source, rows = parts[part]

@@ -74,7 +74,7 @@ class ImageData(DataModule):
             train = splits["train"]
             members = split.shots(entry, train.labels, seed=self.seed)
             splits["train"] = Images(train.pixels[members], train.labels[members])
-            self.fingerprint = cache.part(self.fingerprint, members)
+            self.fingerprint = cache.fingerprint_of_part(self.fingerprint, members)
         self.splits = {name: part for name, part in splits.items() if entry.serves(name, stage)}
 
     @property
@@ -220,7 +220,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         labels = {name: reader.labels(entry.label) for name, reader in readers.items()}
         for name, values in labels.items():
             check_labels(f"{entry.name}/{name}", values, entry.classes)
-        parts = split.plan(entry, labels, sample=sample)
+        parts = split.assign_rows(entry, labels, sample=sample)
         for name, reader in readers.items():
             mine = {part: rows for part, (where, rows) in parts.items() if where == name}
             _decode(draft, entry, reader, mine, labels[name])

@@ -88,7 +88,7 @@ class StreamedImages(ImageData):
         for name, values in labels.items():
             check_labels(f"{self.entry.name}/{name}", values, self.entry.classes)
         if "train" in labels:
-            parts = split.plan(self.entry, labels, sample=self.sample)
+            parts = split.assign_rows(self.entry, labels, sample=self.sample)
         else:
             parts = {name: (name, np.arange(len(values))) for name, values in labels.items()}
         tables = {name: _table(reader) for name, reader in readers.items()}
@@ -117,7 +117,7 @@ class StreamedImages(ImageData):
         members = split.shots(self.entry, self._labels["train"], seed=self.seed)
         self.sources["train"] = table, rows[members]
         self._labels["train"] = self._labels["train"][members]
-        self.fingerprint = cache.part(self.fingerprint, members)
+        self.fingerprint = cache.fingerprint_of_part(self.fingerprint, members)
 
     def pixels(self, split: str, row: int) -> np.ndarray:
         """One image as evaluation sees it."""

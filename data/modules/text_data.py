@@ -47,7 +47,7 @@ class TextData(DataModule):
             train = self.splits["train"]
             members = split.shots(self.entry, train.labels, seed=self.seed)
             self.splits["train"] = token_arrays.select(train, members)
-            self.fingerprint = cache.part(self.fingerprint, members)
+            self.fingerprint = cache.fingerprint_of_part(self.fingerprint, members)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -111,7 +111,7 @@ def _tokenise(
     draft: cache.Draft, entry: DataSet, readers: Mapping[str, Reader], *, sample: bool
 ) -> None:
     labels = {name: _labels(entry, reader) for name, reader in readers.items()}
-    parts = split.plan(entry, labels, sample=sample)
+    parts = split.assign_rows(entry, labels, sample=sample)
     columns = {
         name: [[text for piece in reader.column(c) for text in piece] for c in entry.columns]
         for name, reader in readers.items()

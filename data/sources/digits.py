@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.datasets import load_digits
 
-from lightning_bench.data.split import by_class
+from lightning_bench.data.split import carve_fraction
 
 
 class Images(NamedTuple):
@@ -20,8 +20,8 @@ def digits() -> dict[str, Images]:
     bunch = load_digits()
     pixels = bunch.images[:, None].astype(np.uint8)
     labels = bunch.target.astype(np.int64)
-    rest, test = by_class(labels, fraction=0.2, seed=0)
-    train, val = (rest[part] for part in by_class(labels[rest], fraction=0.25, seed=0))
+    rest, test = carve_fraction(labels, fraction=0.2, seed=0)
+    train, val = (rest[part] for part in carve_fraction(labels[rest], fraction=0.25, seed=0))
     return {
         name: Images(pixels[index], labels[index])
         for name, index in (("train", train), ("val", val), ("test", test))

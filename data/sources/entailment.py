@@ -43,15 +43,15 @@ class Statement(NamedTuple):
 
 def words() -> list[str]:
     """Every word of the sentences, sorted."""
-    found = {"some", "all", "no", ".", *_CLASSES, *_CLASS_OF, *_ADJECTIVES, *_VERBS}
-    return sorted(found | {word for place in _PLACES for word in place.split()})
+    words = {"some", "all", "no", ".", *_CLASSES, *_CLASS_OF, *_ADJECTIVES, *_VERBS}
+    return sorted(words | {word for place in _PLACES for word in place.split()})
 
 
 def splits(sizes: Mapping[str, int]) -> dict[str, Split]:
     """Premises, hypotheses and labels, as many of each label, no pair twice in any split."""
     draw = np.random.Generator(np.random.PCG64(0))
     seen: set[tuple[str, str]] = set()
-    found: dict[str, Split] = {}
+    generated: dict[str, Split] = {}
     for name, size in sizes.items():
         pairs: list[tuple[str, str]] = []
         labels: list[int] = []
@@ -62,8 +62,8 @@ def splits(sizes: Mapping[str, int]) -> dict[str, Split]:
                 seen.add(pair)
                 pairs.append(pair)
                 labels.append(label)
-        found[name] = ([list(side) for side in zip(*pairs, strict=True)], labels)
-    return found
+        generated[name] = ([list(side) for side in zip(*pairs, strict=True)], labels)
+    return generated
 
 
 def relation(premise: Statement, hypothesis: Statement) -> int:

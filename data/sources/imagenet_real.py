@@ -24,11 +24,9 @@ def labels(place: str, names: Sequence[str]) -> np.ndarray:
         real: list[list[int]] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{place} is damaged ({error}); fetch it again") from None
-    found = [real[_number(row, name, len(real)) - 1] for row, name in enumerate(names)]
-    width = max(1, *map(len, found))
-    filled = [
-        [*given, *[given[0] if given else NO_LABEL] * (width - len(given))] for given in found
-    ]
+    by_image = [real[_number(row, name, len(real)) - 1] for row, name in enumerate(names)]
+    width = max(1, *map(len, by_image))
+    filled = [[*own, *[own[0] if own else NO_LABEL] * (width - len(own))] for own in by_image]
     return np.array(filled, dtype=np.int64)
 
 

@@ -59,16 +59,16 @@ Split = tuple[list[list[str]], list[int]]
 
 def words() -> list[str]:
     """Every word of the sentences, sorted."""
-    found = {*_NOUNS, *_GOOD, *_BAD, *_VERBS, *_OTHERS, *_DEGREES}
-    found |= {word for negation in _NEGATIONS for word in negation.split()}
-    return sorted(found - {""})
+    words = {*_NOUNS, *_GOOD, *_BAD, *_VERBS, *_OTHERS, *_DEGREES}
+    words |= {word for negation in _NEGATIONS for word in negation.split()}
+    return sorted(words - {""})
 
 
 def splits(sizes: Mapping[str, int]) -> dict[str, Split]:
     """Sentences and labels (0 negative, 1 positive), half of each, none twice in any split."""
     draw = np.random.Generator(np.random.PCG64(0))
     seen: set[str] = set()
-    found: dict[str, Split] = {}
+    generated: dict[str, Split] = {}
     for name, size in sizes.items():
         sentences: list[str] = []
         labels: list[int] = []
@@ -79,8 +79,8 @@ def splits(sizes: Mapping[str, int]) -> dict[str, Split]:
                 seen.add(sentence)
                 sentences.append(sentence)
                 labels.append(label)
-        found[name] = ([sentences], labels)
-    return found
+        generated[name] = ([sentences], labels)
+    return generated
 
 
 def _sentence(draw: np.random.Generator, good: bool) -> str:

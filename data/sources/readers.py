@@ -113,12 +113,12 @@ class TarReader(Reader):
 
     def labels(self, column: str) -> np.ndarray:
         """The integers in the members of this extension."""
-        found = []
+        labels = []
         for row, (key, data) in enumerate(self._members({f".{column}"})):
             if not data.strip().isdigit():
                 raise DataError(f"{self.where}, row {row}: {key}.{column} holds {data[:20]!r}")
-            found.append(int(data))
-        return np.array(found, dtype=np.int64)
+            labels.append(int(data))
+        return np.array(labels, dtype=np.int64)
 
     def column(self, name: str) -> Iterator[list[Any]]:
         """The images in pieces, each that of the label in its place."""

@@ -65,7 +65,7 @@ def demand(
     Fetches nothing: for asking before a study starts.
     """
     if locate(repository, patterns, revision=revision, kind=kind) is None:
-        _knock(repository, patterns, kind)
+        _require_hub(repository, patterns, kind)
 
 
 def _cached(
@@ -102,23 +102,23 @@ def _complete(folder: Path, patterns: Sequence[str]) -> bool:
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
-    return sorted(path for path in found if not fnmatch(path.name, ".*"))
+    files = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    return sorted(path for path in files if not fnmatch(path.name, ".*"))
 
 
-def _knock(repository: str, patterns: Sequence[str], kind: Kind) -> None:
-    if not _told_offline() and _reachable():
+def _require_hub(repository: str, patterns: Sequence[str], kind: Kind) -> None:
+    if not _is_offline() and _reachable():
         return
     variable = locations.DATA if kind == "dataset" else locations.MODELS
     mirror = os.environ.get(variable)
     where = f"neither in {variable} ({mirror})" if mirror else "neither in a mirror"
     raise DataError(
         f"{repository} ({', '.join(patterns)}) is {where} nor in the Hugging Face cache, "
-        f"and the hub can't be reached: {_ways(repository, kind)}"
+        f"and the hub can't be reached: {_advice(repository, kind)}"
     )
 
 
-def _ways(repository: str, kind: Kind) -> str:
+def _advice(repository: str, kind: Kind) -> str:
     variable = locations.DATA if kind == "dataset" else locations.MODELS
     return (
         f"run `bench prepare` where there is a network, "
@@ -127,7 +127,7 @@ def _ways(repository: str, kind: Kind) -> str:
 
 
 def _download(repository: str, patterns: Sequence[str], revision: str | None, kind: Kind) -> Path:
-    _knock(repository, patterns, kind)
+    _require_hub(repository, patterns, kind)
     from lightning_bench.data.sources.fetch import fetch
 
     pinned = revision or _pinned(repository, kind)
@@ -135,7 +135,7 @@ def _download(repository: str, patterns: Sequence[str], revision: str | None, ki
         folder = fetch(repository, patterns, pinned, kind)
     except DataError as error:
         raise DataError(
-            f"{repository} could not be fetched ({error}): {_ways(repository, kind)}"
+            f"{repository} could not be fetched ({error}): {_advice(repository, kind)}"
         ) from None
     if not _complete(folder, patterns):
         raise DataError(f"{repository} on the hub has no {', '.join(patterns)}")
@@ -160,7 +160,7 @@ def _pin(repository: str, kind: Kind) -> Path:
     return cache_folder() / "revisions" / f"{kind}s--{repository.replace('/', '--')}"
 
 
-def _told_offline() -> bool:
+def _is_offline() -> bool:
     names = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
     return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
 

@@ -13,7 +13,7 @@ PART, HIDDEN, SWAPPED = 0.15, 0.8, 0.1
 
 @dataclass(frozen=True)
 class Masking:
-    """What a vocabulary means for masking: both tensors have an element for each token."""
+    """Masking with a vocabulary; both tensors have an element for each of its tokens."""
 
     mask_token: int
     special: Tensor  # never masked, never drawn
