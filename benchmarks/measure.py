@@ -16,7 +16,7 @@ from torch.utils.benchmark import Timer
 
 from lightning_bench.bench.measure.clock import WallClock
 from lightning_bench.bench.measure.protocol import Failed, Job, Ready
-from lightning_bench.bench.measure.session import Course
+from lightning_bench.bench.measure.session import SessionPlan
 from lightning_bench.bench.measure.warm_up import CAREFUL, QUICK, Pace
 from lightning_bench.bench.store.measurements import Contender, Setting
 from lightning_bench.bench.store.store import Store
@@ -78,7 +78,9 @@ def null() -> timing.Spread:
     asked = [(twin, Setting(mode="train", batch_size=4)) for twin in twins]
     pace = Pace(CAREFUL.least_steps, 1.0, 5.0, block_s=0.1)
     with tempfile.TemporaryDirectory() as folder:
-        session = Course(asked, pace, quick=True, sources={}).run(Store(Path(folder)), Silent())
+        session = SessionPlan(asked, pace, quick=True, sources={}).run(
+            Store(Path(folder)), Silent()
+        )
     found = timing.ratio(*map(timing.seconds, session.measurements))
     assert found is not None
     return found

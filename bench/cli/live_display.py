@@ -132,7 +132,7 @@ class RunDisplay(Listener):
             how = f"{runs} {leave} a checkpoint; Ctrl-C again stops at once, without one"
         self.console.print(f"stopping: {how}")
 
-    def elsewhere(self, planned: PlannedRun) -> None:
+    def run_by_other(self, planned: PlannedRun) -> None:
         """Another process runs it."""
         self._active.pop(planned.key, None)
 

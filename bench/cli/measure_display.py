@@ -14,7 +14,7 @@ from lightning_bench.bench.cli.options import duration
 from lightning_bench.reports.text.numbers import joined
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.measure.protocol import Failed, Job, Ready
+    from lightning_bench.bench.measure.protocol import Failed, MeasureJob, Ready
     from lightning_bench.bench.measure.warm_up import Pace
     from lightning_bench.bench.plan.plan import Plan
     from lightning_bench.bench.store.measurements import Contender, Session, Setting
@@ -47,7 +47,7 @@ def measure(
 ) -> "Session":
     """Measure, keep the session in the store, and return it; nothing is kept of half of one."""
     from lightning_bench.bench.measure import contenders
-    from lightning_bench.bench.measure.session import Course
+    from lightning_bench.bench.measure.session import SessionPlan
     from lightning_bench.bench.store import session_files
     from lightning_bench.models.registry import catalogue as model_catalogue
     from lightning_bench.models.registry import user_code
@@ -56,7 +56,7 @@ def measure(
     # The fork server finds what is installed, not what lies in the user's project.
     modules = {model_catalogue.find(n).module for n in named if not user_code.is_user_model(n)}
     pace = options.pace()
-    course = Course(
+    course = SessionPlan(
         asked=asked,
         pace=pace,
         quick=options.quick,
@@ -120,19 +120,19 @@ class MeasureDisplay:
         """Give it back."""
         self._progress.stop()
 
-    def searching(self, job: "Job", batch_size: int, fits: bool | None) -> None:
+    def searching(self, job: "MeasureJob", batch_size: int, fits: bool | None) -> None:
         """A batch size is tried, or was."""
         name = f"{job.contender.label}, {job.setting.mode}: batch {batch_size}"
         self._say(f"trying {name}")
         if fits is not None:
             self.console.print(escape(f"{name} {'fits' if fits else 'does not fit'}"))
 
-    def preparing(self, job: "Job") -> None:
+    def preparing(self, job: "MeasureJob") -> None:
         """A contender is made and warmed up."""
         self._preparing = time.monotonic()
         self._say(f"warming up {job.contender.label}, {job.setting.mode}")
 
-    def prepared(self, job: "Job", answer: "Ready | Failed") -> None:
+    def prepared(self, job: "MeasureJob", answer: "Ready | Failed") -> None:
         """It is at its pace, or failed."""
         from lightning_bench.bench.measure.protocol import Failed
 
@@ -151,7 +151,7 @@ class MeasureDisplay:
                 escape(f"{name}: warm after {answer.warm_up.steps} steps{settled}"), soft_wrap=True
             )
 
-    def turn(self, job: "Job", number: int) -> None:
+    def turn(self, job: "MeasureJob", number: int) -> None:
         """It takes its turn."""
         if self._turns == 0:
             self._racing = time.monotonic()

@@ -59,7 +59,7 @@ class Runner:
     def run(self, plan: "Plan", mirror: "Mirror | None") -> None:
         """Run what the plan lacks, and wait for what others run."""
         from lightning_bench.bench.execute.executor import Executor, Listener
-        from lightning_bench.bench.execute.run_queue import Ordered
+        from lightning_bench.bench.execute.run_queue import RunQueue
 
         to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
         jobs = max(1, min(self.jobs, len(to_run)))
@@ -70,7 +70,7 @@ class Runner:
         )
         launcher = self._launcher(plan.study, jobs)
         with self._display(to_run + running, jobs) as display:
-            work = Ordered(to_run, running)
+            work = RunQueue(to_run, running)
             listeners: Sequence[Listener] = [work, display, *([mirror] if mirror else [])]
             executor = Executor(self.store, launcher, self.execution, listeners)
             with stopping_at_signals(executor, f"{plan.study.name}-{plan.study.scale}"):

@@ -17,13 +17,13 @@ def gpus() -> list[str]:
     if named is None:
         listed = Path("/proc/driver/nvidia/gpus")
         return [str(i) for i in range(len(list(listed.iterdir())))] if listed.is_dir() else []
-    found = []
+    visible = []
     for gpu in (name.strip() for name in named.split(",")):
         # Like CUDA, which sees nothing from the first name on that is none.
         if not gpu or gpu.startswith("-") or gpu == "NoDevFiles":
             break
-        found.append(gpu)
-    return found
+        visible.append(gpu)
+    return visible
 
 
 def room(device: Device, devices: int, threads: int) -> int:

@@ -1,4 +1,4 @@
-"""Executor: has a launcher carry out what work there is, and makes every run end in a record."""
+"""Executor: has a launcher carry out runs, tries lost ones again, and ends each in a record."""
 
 import time
 from collections import Counter, deque
@@ -17,11 +17,11 @@ from lightning_bench.bench.store.store import Attempt, AttemptTaken, Damaged, St
 
 #: How often a run that is lost is tried again.
 RETRIES = 2
-_LOOK_S = 0.5
+_CHECK_S = 0.5
 
 
-class Work(Protocol):
-    """What hands out runs: a plan's list, or a search that thinks of them as it goes."""
+class RunSource(Protocol):
+    """A source of runs: a plan's queue, or a search that makes them as it goes."""
 
     @property
     def open(self) -> bool:
@@ -31,8 +31,8 @@ class Work(Protocol):
         """The next run, or None if there is none just now."""
 
 
-class Listed:
-    """Work that is known from the start."""
+class RunList:
+    """A source of runs that are known from the start."""
 
     def __init__(self, planned: Iterable[PlannedRun]) -> None:
         self._left = deque(planned)
@@ -48,7 +48,7 @@ class Listed:
 
 
 class Listener:
-    """Who is told what happens: a display, a search, a test; each answers to what it likes."""
+    """Callbacks of the executor, for a display or a search; each overrides what it needs."""
 
     def started(self, planned: PlannedRun, slot: int) -> None:
         """A run got a slot."""
@@ -68,7 +68,7 @@ class Listener:
     def stopped(self, planned: PlannedRun) -> None:
         """A run ended without a record, as it was asked to; what it reached is kept."""
 
-    def elsewhere(self, planned: PlannedRun) -> None:
+    def run_by_other(self, planned: PlannedRun) -> None:
         """Another process runs it; its record is waited for."""
 
     def stopping(self, running: int, *, left: bool) -> None:
@@ -79,8 +79,8 @@ class Listener:
 
 
 @dataclass
-class _Flight:
-    """A run in its slot."""
+class _ActiveRun:
+    """A run under way, in its slot."""
 
     planned: PlannedRun
     job_spec: JobSpec
@@ -94,41 +94,41 @@ class _Flight:
 
 @dataclass
 class Executor:
-    """Runs what `work` hands out, all of it in the same way."""
+    """Runs what a source of runs hands out, all of it in the same way."""
 
     store: Store
     launcher: Launcher
     execution: Execution
     listeners: Sequence[Listener]
     retries: int = RETRIES
-    _flights: list[_Flight] = field(default_factory=list, init=False)
-    _elsewhere: list[PlannedRun] = field(default_factory=list, init=False)
+    _active: list[_ActiveRun] = field(default_factory=list, init=False)
+    _run_by_others: list[PlannedRun] = field(default_factory=list, init=False)
     _again: deque[PlannedRun] = field(default_factory=deque, init=False)
     _losses: Counter[str] = field(default_factory=Counter, init=False)
     _epochs: Counter[str] = field(default_factory=Counter, init=False)
-    _looked: float = field(default=0.0, init=False)
+    _checked: float = field(default=0.0, init=False)
     stopping: bool = field(default=False, init=False)
 
-    def run(self, work: Work, running: Iterable[PlannedRun] = ()) -> None:
+    def run(self, work: RunSource, running: Iterable[PlannedRun] = ()) -> None:
         """Run all of it, then wait for those that other processes run, until all have records.
 
         Raises KeyboardInterrupt once everything has stopped after `stop`. On any exception runs
         are ended before it goes on, unless the launcher's jobs go on by themselves.
         """
-        self._elsewhere += running
+        self._run_by_others += running
         try:
-            while self._again or self._flights or self._elsewhere or work.open:
+            while self._again or self._active or self._run_by_others or work.open:
                 if self.stopping:
-                    self._wind_down()
+                    self._stop_all()
                     raise KeyboardInterrupt
                 self._fill(work)
-                self._attend()
-                self._look()
+                self._poll()
+                self._check_others()
         finally:
             if not self.launcher.outlives:
-                for flight in self._flights:
-                    flight.job.kill()
-            self._flights.clear()
+                for active in self._active:
+                    active.job.kill()
+            self._active.clear()
             self.launcher.close()
 
     def stop(self) -> None:
@@ -140,24 +140,24 @@ class Executor:
 
     def prune(self, planned: PlannedRun) -> None:
         """Ask a run under way to leave a record of what it has reached."""
-        for flight in self._flights:
-            if flight.planned.key == planned.key:
-                flight.prune = True
+        for active in self._active:
+            if active.planned.key == planned.key:
+                active.prune = True
 
-    def _wind_down(self) -> None:
+    def _stop_all(self) -> None:
         """Ask the runs under way to stop, and wait for them."""
         for listener in self.listeners:
-            listener.stopping(len(self._flights), left=self.launcher.outlives)
+            listener.stopping(len(self._active), left=self.launcher.outlives)
         if self.launcher.outlives:
             return
-        for flight in self._flights:
-            flight.job.stop()
-        while self._flights:
-            self._attend()
+        for active in self._active:
+            active.job.stop()
+        while self._active:
+            self._poll()
 
-    def _fill(self, work: Work) -> None:
+    def _fill(self, work: RunSource) -> None:
         """Give free slots to the next runs."""
-        taken = {flight.slot for flight in self._flights}
+        taken = {active.slot for active in self._active}
         for slot in range(self.launcher.slots):
             if slot in taken:
                 continue
@@ -181,45 +181,45 @@ class Executor:
             **asdict(self.execution),
         )
         job = self.launcher.start(job_spec, slot)
-        self._flights.append(_Flight(planned, job_spec, slot, job, job_spec.attempt))
+        self._active.append(_ActiveRun(planned, job_spec, slot, job, job_spec.attempt))
         for listener in self.listeners:
             listener.started(planned, slot)
 
-    def _attend(self) -> None:
-        """Wait a moment, pass on what the runs under way have to tell, and take what has ended."""
-        self.launcher.wait([flight.job for flight in self._flights])
-        for flight in list(self._flights):
-            ending = flight.job.ended()
-            if flight.state != flight.job.state:
-                flight.state = flight.job.state
+    def _poll(self) -> None:
+        """Wait a moment, pass on the epochs of the runs under way, and finish what has ended."""
+        self.launcher.wait([active.job for active in self._active])
+        for active in list(self._active):
+            ending = active.job.ended()
+            if active.state != active.job.state:
+                active.state = active.job.state
                 for listener in self.listeners:
-                    listener.waits(flight.planned, flight.state)
-            self._hear(flight)
+                    listener.waits(active.planned, active.state)
+            self._read_curve(active)
             if ending:
-                self._flights.remove(flight)
-                self._take(flight, ending)
+                self._active.remove(active)
+                self._finish(active, ending)
         for listener in self.listeners:
             listener.tick()
 
-    def _hear(self, flight: _Flight) -> None:
-        """Pass on the epochs that a run has written since the last look, and ask what is asked."""
-        number = self.store.latest(flight.planned.key, flight.attempt)
-        if number > flight.attempt:
-            flight.attempt, flight.read = number, 0
-        folder = self.store.folder(flight.planned.key, flight.attempt)
+    def _read_curve(self, active: _ActiveRun) -> None:
+        """Pass on the epochs that a run has written since the last time, and send it requests."""
+        number = self.store.latest(active.planned.key, active.attempt)
+        if number > active.attempt:
+            active.attempt, active.read = number, 0
+        folder = self.store.folder(active.planned.key, active.attempt)
         try:
             with (folder / "curve.jsonl").open("rb") as stream:
-                stream.seek(flight.read)
+                stream.seek(active.read)
                 lines = stream.read().splitlines(keepends=True)
         except FileNotFoundError:
             lines = []
         for line in lines:
             if line.endswith(b"\n"):
-                flight.read += len(line)
-                self._progressed(flight.planned, Epoch.model_validate_json(line))
-        if flight.prune and folder.is_dir():
+                active.read += len(line)
+                self._progressed(active.planned, Epoch.model_validate_json(line))
+        if active.prune and folder.is_dir():
             self.store.request(folder, "prune")
-            flight.prune = False
+            active.prune = False
 
     def _progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
         # A run that is tried again, or goes on, tells of some epochs a second time.
@@ -228,14 +228,14 @@ class Executor:
             for listener in self.listeners:
                 listener.progressed(planned, epoch)
 
-    def _take(self, flight: _Flight, ending: Ending) -> None:
-        """Take a run's record, or write one for it if it died without; try it again if lost."""
-        planned = flight.planned
-        folder = self.store.folder(planned.key, flight.attempt)
+    def _finish(self, active: _ActiveRun, ending: Ending) -> None:
+        """Read the record of a run that ended, or write one if it left none; retry it if lost."""
+        planned = active.planned
+        folder = self.store.folder(planned.key, active.attempt)
         if ending.kind == "taken":
-            self._elsewhere.append(planned)
+            self._run_by_others.append(planned)
             for listener in self.listeners:
-                listener.elsewhere(planned)
+                listener.run_by_other(planned)
             return
         try:
             record = read_record(folder / "record.json")
@@ -244,8 +244,8 @@ class Executor:
                 for listener in self.listeners:
                     listener.stopped(planned)
                 return
-            record = self._lost(flight, folder, ending)
-        self._settle(planned, flight.attempt, record)
+            record = self._lost(active, folder, ending)
+        self._settle(planned, active.attempt, record)
 
     def _settle(self, planned: PlannedRun, number: int, record: Record) -> None:
         """Try a lost run again, if it was not too often; any other record is final."""
@@ -261,38 +261,38 @@ class Executor:
             for listener in self.listeners:
                 listener.finished(planned, record)
 
-    def _lost(self, flight: _Flight, folder: Path, ending: Ending) -> Record:
+    def _lost(self, active: _ActiveRun, folder: Path, ending: Ending) -> Record:
         """The record of a run whose processes ended without one."""
         if not folder.is_dir():
             # It died before it could claim its attempt.
-            claim = self.store.claim(flight.job_spec.spec, flight.attempt)
+            claim = self.store.claim(active.job_spec.spec, active.attempt)
             with suppress(AttemptTaken), claim:
                 pass
         kind: FailureClass = "out-of-memory" if ending.kind == "out-of-memory" else "infrastructure"
         moment = provenance.now()
         log = (folder / "log.txt").relative_to(self.store.root)
         record = Record(
-            key=flight.planned.key,
-            attempt=flight.attempt,
+            key=active.planned.key,
+            attempt=active.attempt,
             status="failed",
-            spec=flight.job_spec.spec,
+            spec=active.job_spec.spec,
             started=moment,
             ended=moment,
-            provenance=flight.job_spec.provenance(device=self.execution.device, environment=None),
+            provenance=active.job_spec.provenance(device=self.execution.device, environment=None),
             failure=Failure(kind=kind, message=f"the run's process {ending.how}", log=str(log)),
         )
         self.store.write_record(folder, record)
         return record
 
-    def _look(self) -> None:
-        """See which of the runs elsewhere have left a record, and which have died and are ours."""
+    def _check_others(self) -> None:
+        """Check the runs of other processes: some have left a record, some have died."""
         now = time.monotonic()
-        if not self._elsewhere or now - self._looked < _LOOK_S:
+        if not self._run_by_others or now - self._checked < _CHECK_S:
             return
-        self._looked = now
-        attempts = self.store.scan(planned.key for planned in self._elsewhere)
+        self._checked = now
+        attempts = self.store.scan(planned.key for planned in self._run_by_others)
         waiting = []
-        for planned in self._elsewhere:
+        for planned in self._run_by_others:
             attempt = attempts[planned.key]
             awaited = planned.next_attempt - (planned.state == "running")
             if attempt.state == "running":
@@ -301,4 +301,4 @@ class Executor:
                 self._settle(planned, attempt.number, attempt.record)
             else:
                 self._again.append(replace(planned, attempt=attempt, state="missing"))
-        self._elsewhere = waiting
+        self._run_by_others = waiting

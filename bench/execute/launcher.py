@@ -1,4 +1,4 @@
-"""Launcher: what the executor asks of an engine that carries out runs, here or elsewhere."""
+"""The interface of launchers: engines that carry out runs, on this host or on a cluster."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,10 +1,9 @@
-"""This host: each run is a fresh process from a warm fork server.
+"""The launcher on this host: each run is a fresh process from a warm fork server.
 
 A process is forked ahead, so that a slot is not idle while the next run's process comes up; and a
 run is over as soon as its process says so, not when its memory has been given back.
 """
 
-import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
@@ -64,7 +63,7 @@ class LocalJob:
         self.process.join()
 
     def _ended_with(self) -> int | None:
-        """What it said last, or else what became of it; a nudge says nothing of that."""
+        """What it said last, or else what became of it; a None only wakes us."""
         try:
             while self._code is None and self.pipe.poll():
                 self._code = self.pipe.recv()
@@ -127,21 +126,21 @@ def serve(pipe: "Connection[int | None, JobSpec]") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         job_spec = pipe.recv()
-    except EOFError:
-        os._exit(0)
+    except EOFError:  # no run was left for it
+        return
     code = 0
     try:
         if job_spec.spec.tested:
             run_worker(job_spec)
         else:  # somebody waits for a trial's epochs, to decide whether it goes on
-            run_worker(job_spec, partial(_nudge, pipe))
+            run_worker(job_spec, partial(_wake_parent, pipe))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     pipe.send(code)
     raise SystemExit(code)
 
 
-def _nudge(pipe: "Connection[int | None, JobSpec]") -> None:
+def _wake_parent(pipe: "Connection[int | None, JobSpec]") -> None:
     """Wake the parent, unless it has not read the last ones: a run waits for nobody."""
     with suppress(OSError):
         if select([], [pipe], [], 0)[1]:

@@ -69,7 +69,7 @@ def _circumstances(
     before: Record, after: Record, environments: Mapping[str, Environment]
 ) -> list[str]:
     old, new = before.provenance, after.provenance
-    found = [
+    differences = [
         f"{name.replace('_', ' ')}: {getattr(old, name)} → {getattr(new, name)}"
         for name in _PROVENANCE
         if getattr(old, name) != getattr(new, name)
@@ -80,27 +80,27 @@ def _circumstances(
         if old.sources.get(path) != new.sources.get(path)
     )
     if changed:
-        found.append(f"sources: {', '.join(changed)}")
+        differences.append(f"sources: {', '.join(changed)}")
     if before.data and after.data and before.data.fingerprint != after.data.fingerprint:
-        found.append(
+        differences.append(
             f"data: fingerprint {before.data.fingerprint[:12]} → {after.data.fingerprint[:12]}"
         )
     was, now = environments.get(old.environment or ""), environments.get(new.environment or "")
     if was and now:
-        found += _environment(was, now)
+        differences += _environment(was, now)
     elif old.environment != new.environment:
-        found.append("environment: that of the first run is not in the store")
-    return found
+        differences.append("environment: that of the first run is not in the store")
+    return differences
 
 
 def _environment(was: Environment, now: Environment) -> list[str]:
-    found = [
+    differences = [
         f"{name}: {getattr(was, name)} → {getattr(now, name)}"
         for name in ("python", "platform", "cpu", "cores", "gpus", "settings")
         if getattr(was, name) != getattr(now, name)
     ]
     names = sorted(was.packages.keys() | now.packages.keys())
-    return found + [
+    return differences + [
         f"package {name}: {was.packages.get(name, 'none')} → {now.packages.get(name, 'none')}"
         for name in names
         if was.packages.get(name) != now.packages.get(name)

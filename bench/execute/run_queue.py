@@ -1,4 +1,4 @@
-"""Ordered: work in which a run waits for the one whose weights it starts from."""
+"""Run queue: a run waits in it for the one whose weights it starts from."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Record
 
 
-class Ordered(Listener):
+class RunQueue(Listener):
     """Hands out runs in their order, but none before its start has left its weights.
 
     What starts from a run that failed is not run: the plan tells why. To be told of ends, it is to

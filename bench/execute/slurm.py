@@ -94,13 +94,13 @@ def queued(store: Store) -> list[Queued]:
         "squeue", "--noheader", "--states=all", f"--user={getpass.getuser()}",
         "--format=%i|%j|%T|%r|%S|%k",
     )  # fmt: skip
-    found = []
+    jobs = []
     for line in listed.splitlines():
         number, study, state, reason, began, comment = line.split("|", 5)
         mark, key, root = ([*comment.split(" ", 2), "", ""])[:3]
         if mark == _MARK and root == str(store.root.resolve()):
-            found.append(Queued(number, study, key, state, reason, began))
-    return sorted(found, key=lambda job: int(job.id))
+            jobs.append(Queued(number, study, key, state, reason, began))
+    return sorted(jobs, key=lambda job: int(job.id))
 
 
 class Slurm:
@@ -253,8 +253,8 @@ def options(cluster: Cluster, job_spec: JobSpec) -> list[str]:
         "time": None if cluster.hours is None else math.ceil(60 * cluster.hours),
         "mem": None if cluster.memory_gb is None else f"{math.ceil(1024 * cluster.memory_gb)}M",
     }
-    given = [f"--{name}={value}" for name, value in wanted.items() if value is not None]
-    return given + list(cluster.extra)
+    words = [f"--{name}={value}" for name, value in wanted.items() if value is not None]
+    return words + list(cluster.extra)
 
 
 def exit_code(job: str) -> tuple[int, int]:

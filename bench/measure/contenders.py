@@ -20,20 +20,22 @@ def contenders(
 ) -> dict[tuple[str, str], Contender]:
     """The contender of each entry on each data set; those of one model and input are one."""
     names = measure.data if measure else []
-    found: dict[tuple[str, str], tuple[str, str, dict[str, bool | int | float | str | None]]] = {}
+    by_label: dict[
+        tuple[str, str], tuple[str, str, dict[str, bool | int | float | str | None]]
+    ] = {}
     for run in runs:
-        if (run.entry, run.dataset) in found or (names and run.spec.data.name not in names):
+        if (run.entry, run.dataset) in by_label or (names and run.spec.data.name not in names):
             continue
         entry = model_catalogue.find(run.spec.model.name)
         facts = dataset_of(run.spec.data).facts()
-        given = {**run.spec.model.args, **facts}
-        arguments = model_catalogue.check_arguments(entry, given)
-        found[run.entry, run.dataset] = entry.name, entry.family, arguments
+        all_arguments = {**run.spec.model.args, **facts}
+        arguments = model_catalogue.check_arguments(entry, all_arguments)
+        by_label[run.entry, run.dataset] = entry.name, entry.family, arguments
     return {
         (entry, dataset): Contender(
-            label=_label(entry, dataset, found), model=name, args=arguments, family=family
+            label=_label(entry, dataset, by_label), model=name, args=arguments, family=family
         )
-        for (entry, dataset), (name, family, arguments) in found.items()
+        for (entry, dataset), (name, family, arguments) in by_label.items()
     }
 
 
@@ -59,17 +61,17 @@ def find(
     return next(filter(None, (session_files.newest(store, key) for key in keys)), None)
 
 
-def sources_of(found: Iterable[Contender]) -> dict[str, str]:
+def sources_of(models: Iterable[Contender]) -> dict[str, str]:
     """The digests of all source files behind these models."""
     together: dict[str, str] = {}
-    for name in {contender.model for contender in found}:
+    for name in {contender.model for contender in models}:
         together |= source_digests.of_model(name)
     return dict(sorted(together.items()))
 
 
-def _label(entry: str, dataset: str, found: Mapping[tuple[str, str], object]) -> str:
+def _label(entry: str, dataset: str, by_label: Mapping[tuple[str, str], object]) -> str:
     """The entry's name; with the first data set of that input, where inputs differ."""
-    mine = {name: what for (label, name), what in found.items() if label == entry}
-    if all(what == mine[dataset] for what in mine.values()):
+    inputs = {name: what for (label, name), what in by_label.items() if label == entry}
+    if all(what == inputs[dataset] for what in inputs.values()):
         return entry
-    return f"{entry}, {next(name for name, what in mine.items() if what == mine[dataset])}"
+    return f"{entry}, {next(name for name, what in inputs.items() if what == inputs[dataset])}"

@@ -53,7 +53,7 @@ class Nvml:
         return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) / 1000
 
 
-def of_cpu(root: Path = POWERCAP) -> Meter | None:
+def cpu_meter(root: Path = POWERCAP) -> Meter | None:
     """The processor's meter, where the kernel has one and lets us read it."""
     # intel-rapl:0 is a package (AMD's too); intel-rapl:0:1 a part of it, counted there already.
     zones = sorted(root.glob("intel-rapl:[0-9]*"))
@@ -64,7 +64,7 @@ def of_cpu(root: Path = POWERCAP) -> Meter | None:
         return None  # only root may read it: a side channel, as the kernel sees it
 
 
-def of_gpu(uuid: str) -> Meter | None:
+def gpu_meter(uuid: str) -> Meter | None:
     """The card's meter, where it has one."""
     import pynvml
 

@@ -11,7 +11,7 @@ from lightning_bench.common.memory import available_bytes
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def look(gpus: bool, own: frozenset[int] = frozenset()) -> Machine:
+def observe(gpus: bool, own: frozenset[int] = frozenset()) -> Machine:
     """How the machine is now; `own` are processes of ours, which are no foreign ones."""
     return Machine(
         load_1min=_load(),

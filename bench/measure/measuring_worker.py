@@ -1,4 +1,4 @@
-"""The process of one contender: makes the model, keeps it warm, and times a block when asked.
+"""The worker process of one contender: makes the model and times blocks of steps.
 
 Importing this module imports torch, as the fork server does once; the parent imports it only by
 name. The parent asks by `None` for an end and by a number for that round's block.
@@ -17,8 +17,8 @@ import torch
 from lightning_bench.bench.measure import energy, machine, model_counts
 from lightning_bench.bench.measure import step as step_module
 from lightning_bench.bench.measure.clock import Clock, Step, clock_of
-from lightning_bench.bench.measure.process_group import Alone, Group
-from lightning_bench.bench.measure.protocol import Failed, Job, Ready, Taken
+from lightning_bench.bench.measure.process_group import ProcessGroup, SingleProcess
+from lightning_bench.bench.measure.protocol import Failed, MeasureJob, Ready, Taken
 from lightning_bench.bench.measure.warm_up import Pace, steps_a_block, warm_up
 from lightning_bench.bench.store.measurements import Block, Counts, Memory, WarmUp
 from lightning_bench.common import memory
@@ -27,7 +27,7 @@ from lightning_bench.models.registry import example_inputs as examples
 from lightning_bench.models.registry.registry import look_up
 
 
-def main(pipe: Connection, job: Job) -> None:
+def main(pipe: Connection, job: MeasureJob) -> None:
     """Answer the parent until it has enough; what goes wrong is an answer, too."""
     # The parent alone answers Ctrl-C, and ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -41,7 +41,7 @@ def main(pipe: Connection, job: Job) -> None:
         pipe.send(worker.ready)
         while (number := pipe.recv()) is not None:
             pipe.send(worker.block(number))
-        worker.peers.part()
+        worker.group.destroy()
     except (EOFError, BrokenPipeError):
         return  # the parent has gone
     except Exception as error:  # noqa: BLE001 - whatever it is becomes the measurement's failure
@@ -59,18 +59,18 @@ class _Timed:
 class Worker:
     """A contender at its pace."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: MeasureJob) -> None:
         self.setting, pace = job.setting, job.pace
         torch.set_num_threads(self.setting.threads)
         torch.manual_seed(0)
         self.clock: Clock = clock_of(self.setting.device)
-        self.peers = _peers(job)
+        self.group = _process_group(job)
         counts = _count(job) if job.counted and job.rank == 0 else None
         idle = memory.resident_bytes(memory.tree())
         made = step_module.make(job.contender, self.setting)
         self._reset_peak()
         compile_s = None
-        model = self.peers.share(made.model) if self.setting.mode == "train" else made.model
+        model = self.group.data_parallel(made.model) if self.setting.mode == "train" else made.model
         step = made.step(model, self.setting.batch_size)
         first_batch_s = self.clock.time(step, 1).wall_s
         if self.setting.compile:
@@ -86,7 +86,7 @@ class Worker:
         self.meter = _meter(self.setting.device)
         self.ready = Ready(
             counts=counts,
-            unit="images" if made.found.kind == "image" else "tokens",
+            unit="images" if made.variant.kind == "image" else "tokens",
             per_example=_units(job),
             shape=_shape(job),
             first_batch_s=first_batch_s,
@@ -107,7 +107,7 @@ class Worker:
             timed.step()  # the others have used the caches meanwhile
             self.clock.wait()
         joules = self.meter.read_j() if self.meter else 0.0
-        self.peers.meet()
+        self.group.barrier()
         wall_s, device_s, waited_s = self.clock.time(timed.step, timed.steps)
         energy_j = self.meter.read_j() - joules if self.meter else None
         latencies = []
@@ -135,8 +135,8 @@ class Worker:
         )
 
     def _at_pace(self, step: Step, pace: Pace, block_s: float) -> tuple[WarmUp, _Timed]:
-        warmed, step_s = warm_up(step, self.clock, pace, self.peers.all_agree)
-        step_s = self.peers.most(step_s)
+        warmed, step_s = warm_up(step, self.clock, pace, self.group.all_agree)
+        step_s = self.group.all_max(step_s)
         timed = _Timed(step, steps_a_block(step_s, block_s))
         self._round_s = step_s * (timed.steps + (timed.steps > 1))
         return warmed, timed
@@ -166,11 +166,11 @@ class Worker:
         )
 
 
-def _peers(job: Job) -> Alone:
+def _process_group(job: MeasureJob) -> SingleProcess:
     setting = job.setting
     if setting.devices == 1:
-        return Alone()
-    return Group(setting.device, job.rank, setting.devices, job.meeting)
+        return SingleProcess()
+    return ProcessGroup(setting.device, job.rank, setting.devices, job.meeting)
 
 
 def _compile_s(clock: Clock, step: Step) -> float:
@@ -179,40 +179,40 @@ def _compile_s(clock: Clock, step: Step) -> float:
     return first.wall_s - second.wall_s
 
 
-def _count(job: Job) -> Counts:
+def _count(job: MeasureJob) -> Counts:
     try:
         return model_counts.count(job.contender.model, job.contender.args)
     except NotImplementedError:
         # Some operation of it doesn't know the meta device: count it with its weights.
-        found = look_up(job.contender.model)
-        model = found.function(**job.contender.args)
-        inputs = examples.example(found, 1, **job.contender.args)
-        return model_counts.of(model, inputs, found, job.contender.args)
+        variant = look_up(job.contender.model)
+        model = variant.function(**job.contender.args)
+        inputs = examples.example(variant, 1, **job.contender.args)
+        return model_counts.of(model, inputs, variant, job.contender.args)
 
 
-def _units(job: Job) -> int:
-    found = look_up(job.contender.model)
-    if found.kind == "image":
+def _units(job: MeasureJob) -> int:
+    variant = look_up(job.contender.model)
+    if variant.kind == "image":
         return 1
     (tokens,) = _example(job)
     return int(tokens.shape[1])
 
 
-def _shape(job: Job) -> str:
-    (found,) = _example(job)
-    sizes = "×".join(map(str, found.shape[1:]))
-    return f"{sizes} tokens" if found.ndim == 2 else sizes
+def _shape(job: MeasureJob) -> str:
+    (inputs,) = _example(job)
+    sizes = "×".join(map(str, inputs.shape[1:]))
+    return f"{sizes} tokens" if inputs.ndim == 2 else sizes
 
 
-def _example(job: Job) -> tuple[torch.Tensor, ...]:
+def _example(job: MeasureJob) -> tuple[torch.Tensor, ...]:
     with torch.device("meta"):
         return examples.example(look_up(job.contender.model), 1, **job.contender.args)
 
 
 def _meter(device: Literal["cpu", "cuda"]) -> energy.Meter | None:
     if device == "cpu":
-        return energy.of_cpu()
-    return energy.of_gpu(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
+        return energy.cpu_meter()
+    return energy.gpu_meter(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
 
 
 def _failed(error: Exception) -> Failed:

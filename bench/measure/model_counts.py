@@ -16,15 +16,15 @@ TRAINING = 3
 
 def count(name: str, arguments: dict[str, Scalar]) -> Counts:
     """Count the model of this name; a ModelError where that can't be done truthfully."""
-    found = look_up(name)
+    variant = look_up(name)
     with torch.device("meta"):
-        model = found.function(**arguments)
-        inputs = example(found, 1, **arguments)
-    return of(model, inputs, found, arguments)
+        model = variant.function(**arguments)
+        inputs = example(variant, 1, **arguments)
+    return of(model, inputs, variant, arguments)
 
 
 def of(
-    model: nn.Module, inputs: tuple[Tensor, ...], found: Variant, arguments: dict[str, Scalar]
+    model: nn.Module, inputs: tuple[Tensor, ...], variant: Variant, arguments: dict[str, Scalar]
 ) -> Counts:
     """Count a model that exists, from one example."""
     if any(len(each) != 1 for each in inputs):
@@ -39,7 +39,7 @@ def of(
         flops=products.flops,
         flops_train=TRAINING * products.flops,
         activations=products.activations,
-        tokens=counting.tokens(model, found, arguments),
+        tokens=counting.tokens(model, variant, arguments),
     )
 
 

@@ -1,4 +1,4 @@
-"""The processes of one contender on several devices: they warm up, start and stop together."""
+"""The process group of one contender on several devices: they warm up, start and stop together."""
 
 from datetime import timedelta
 from typing import Literal
@@ -10,31 +10,31 @@ from torch import nn
 _TIMEOUT = timedelta(minutes=5)
 
 
-class Alone:
-    """One process has nobody to wait for."""
+class SingleProcess:
+    """The process group of one, which waits for nobody."""
 
     rank = 0
 
-    def all_agree(self, mine: bool) -> bool:
+    def all_agree(self, value: bool) -> bool:
         """Whether every process says so."""
-        return mine
+        return value
 
-    def most(self, mine: float) -> float:
+    def all_max(self, value: float) -> float:
         """The largest of all processes' numbers."""
-        return mine
+        return value
 
-    def meet(self) -> None:
-        """Wait until everybody is here."""
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
 
-    def share(self, model: nn.Module) -> nn.Module:
+    def data_parallel(self, model: nn.Module) -> nn.Module:
         """The model, its gradients averaged over all processes."""
         return model
 
-    def part(self) -> None:
+    def destroy(self) -> None:
         """Leave the group, as a process must before it ends."""
 
 
-class Group(Alone):
+class ProcessGroup(SingleProcess):
     """Ranks of a process group: gloo between CPUs, NCCL between GPUs."""
 
     def __init__(self, device: Literal["cpu", "cuda"], rank: int, size: int, meeting: str) -> None:
@@ -50,26 +50,26 @@ class Group(Alone):
             timeout=_TIMEOUT,
         )
 
-    def all_agree(self, mine: bool) -> bool:
+    def all_agree(self, value: bool) -> bool:
         """Whether every process says so."""
-        return -self.most(-float(mine)) > 0
+        return -self.all_max(-float(value)) > 0
 
-    def most(self, mine: float) -> float:
+    def all_max(self, value: float) -> float:
         """The largest of all processes' numbers."""
-        value = torch.tensor(mine, dtype=torch.float64, device=self._device)
-        dist.all_reduce(value, dist.ReduceOp.MAX)
-        return value.item()
+        largest = torch.tensor(value, dtype=torch.float64, device=self._device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        return largest.item()
 
-    def meet(self) -> None:
-        """Wait until everybody is here."""
-        self.most(0.0)
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+        self.all_max(0.0)
 
-    def share(self, model: nn.Module) -> nn.Module:
+    def data_parallel(self, model: nn.Module) -> nn.Module:
         """The model, its gradients averaged over all processes."""
         ids = [self._device.index] if self._device.type == "cuda" else None
         shared: nn.Module = nn.parallel.DistributedDataParallel(model, device_ids=ids)
         return shared
 
-    def part(self) -> None:
+    def destroy(self) -> None:
         """Leave the group; gloo aborts where a process ends as a member."""
         dist.destroy_process_group()

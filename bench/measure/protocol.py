@@ -1,4 +1,4 @@
-"""What parent and child say to each other. Importable without torch, since the parent makes it."""
+"""Messages between a session and its measuring workers; without torch."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,7 +21,7 @@ WORKER = "lightning_bench.bench.measure.measuring_worker"
 
 
 @dataclass(frozen=True)
-class Job:
+class MeasureJob:
     """One contender in one setting, and how carefully it is to be sampled."""
 
     contender: Contender
@@ -66,6 +66,6 @@ class Failed:
     message: str
 
 
-def run_worker(pipe: Connection, job: Job) -> None:
+def run_worker(pipe: Connection, job: MeasureJob) -> None:
     """Target of a measuring process, which the fork server starts with WORKER already imported."""
     import_module(WORKER).main(pipe, job)

@@ -1,4 +1,4 @@
-"""How long this process's threads stood in the queue for a core, while others held it.
+"""Scheduler waits: how long this process's threads were ready to run while others held the core.
 
 Linux keeps it for each thread (`schedstat`: running, waiting, turns). A model that is timed on a
 machine of many users waits for its turn now and then; that time belongs to the others.
@@ -25,11 +25,11 @@ class Waits:
         self._open()
         for _ in range(_CHANCES):
             began = time.perf_counter()
-            found = {name: self._read(file) for name, file in self._files.items()}
+            waits = {name: self._read(file) for name, file in self._files.items()}
             ended = time.perf_counter()
             if ended - began < _QUICK_S:
                 break
-        return began, ended, found or None
+        return began, ended, waits or None
 
     def _open(self) -> None:
         """Threads come, as a pool is made, and go."""

@@ -1,4 +1,4 @@
-"""A session: contenders in fresh processes that stay warm and take turns on one machine."""
+"""A measurement session: contenders in processes that stay warm take turns on one machine."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -11,7 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
 from lightning_bench.bench.measure import machine
-from lightning_bench.bench.measure.protocol import WORKER, Failed, Job, Ready, Taken, run_worker
+from lightning_bench.bench.measure.protocol import (
+    WORKER,
+    Failed,
+    MeasureJob,
+    Ready,
+    Taken,
+    run_worker,
+)
 from lightning_bench.bench.measure.warm_up import Pace, largest_batch, turns
 from lightning_bench.bench.store import provenance, session_files
 from lightning_bench.bench.store.measurements import (
@@ -29,7 +36,7 @@ from lightning_bench.common.memory import oom_kills
 from lightning_bench.common.processes import how_it_ended
 
 _POLL_S = 0.1
-_PATIENCE_S = 2.0
+_END_TIMEOUT_S = 2.0
 #: What a contender's readiness tells of it for good.
 _KEPT = (
     "counts",
@@ -46,19 +53,19 @@ _KEPT = (
 Answer = TypeVar("Answer", Ready, Taken)
 
 
-class Listener(Protocol):
-    """Who is told how it goes: a display, or a test."""
+class SessionListener(Protocol):
+    """Callbacks of a session, for a display."""
 
-    def searching(self, job: Job, batch_size: int, fits: bool | None) -> None:
+    def searching(self, job: MeasureJob, batch_size: int, fits: bool | None) -> None:
         """A batch size is tried (None), or was."""
 
-    def preparing(self, job: Job) -> None:
+    def preparing(self, job: MeasureJob) -> None:
         """A contender is made, counted and warmed up."""
 
-    def prepared(self, job: Job, answer: Ready | Failed) -> None:
+    def prepared(self, job: MeasureJob, answer: Ready | Failed) -> None:
         """It is at its pace, or there will be no figure of it."""
 
-    def turn(self, job: Job, number: int) -> None:
+    def turn(self, job: MeasureJob, number: int) -> None:
         """It takes its turn of a round."""
 
     def tick(self) -> None:
@@ -66,10 +73,10 @@ class Listener(Protocol):
 
 
 @dataclass
-class Racer:
+class ContenderProcesses:
     """A contender's processes, one a device, as the parent sees them; a context manager."""
 
-    job: Job
+    job: MeasureJob
     context: ForkServerContext
     tick: Callable[[], None]
     ready: Ready | None = None
@@ -78,17 +85,17 @@ class Racer:
     latency_s: list[float] = field(default_factory=list)
     _members: list[tuple[BaseProcess, Connection]] = field(default_factory=list)
 
-    def __enter__(self) -> "Racer":
+    def __enter__(self) -> "ContenderProcesses":
         """Start the processes."""
         self._oom_kills = oom_kills()
         self._folder = TemporaryDirectory(prefix="bench-measure-")
         for rank in range(self.job.setting.devices):
-            mine, theirs = self.context.Pipe()
+            ours, theirs = self.context.Pipe()
             job = replace(self.job, rank=rank, meeting=f"{self._folder.name}/meeting")
             process = self.context.Process(target=run_worker, args=(theirs, job), daemon=True)
             process.start()
             theirs.close()
-            self._members.append((process, mine))
+            self._members.append((process, ours))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -96,7 +103,7 @@ class Racer:
         if kind is None and self.failure is None:
             self._send(None)
             for process, _pipe in self._members:
-                process.join(_PATIENCE_S)
+                process.join(_END_TIMEOUT_S)
         for process, pipe in self._members:
             process.kill()
             process.join()
@@ -111,7 +118,7 @@ class Racer:
             return answers
         self.ready = replace(
             answers[0],
-            memory=_together([answer.memory for answer in answers]),
+            memory=_summed_memory([answer.memory for answer in answers]),
             round_s=max(answer.round_s for answer in answers),
         )
         return self.ready
@@ -158,11 +165,11 @@ class Racer:
 
     def _answers(self, wanted: type[Answer]) -> list[Answer] | Failed:
         """Everybody's answer, in the order of ranks; the first failure ends the waiting."""
-        found: dict[Connection, Answer] = {}
+        answers: dict[Connection, Answer] = {}
         pipes = {pipe: process for process, pipe in self._members}
-        while len(found) < len(pipes):
+        while len(answers) < len(pipes):
             self.tick()
-            for pipe in connection.wait(pipes.keys() - found.keys(), _POLL_S):
+            for pipe in connection.wait(pipes.keys() - answers.keys(), _POLL_S):
                 assert isinstance(pipe, Connection)
                 try:
                     answer = pipe.recv()
@@ -171,12 +178,12 @@ class Racer:
                 if not isinstance(answer, wanted):
                     self.failure = MeasurementFailure(kind=answer.kind, message=answer.message)
                     return Failed(answer.kind, answer.message)
-                found[pipe] = answer
-        return [found[pipe] for pipe in pipes]
+                answers[pipe] = answer
+        return [answers[pipe] for pipe in pipes]
 
     def _lost(self, process: BaseProcess) -> Failed:
         """It ended without a word."""
-        process.join(_PATIENCE_S)
+        process.join(_END_TIMEOUT_S)
         code = process.exitcode
         how = "closed its pipe and goes on" if code is None else how_it_ended(code)
         if oom_kills() > self._oom_kills:
@@ -184,7 +191,7 @@ class Racer:
         return Failed("lost", f"its process {how}")
 
 
-def _together(parts: Sequence[Memory]) -> Memory:
+def _summed_memory(parts: Sequence[Memory]) -> Memory:
     """The memory of all devices' processes."""
     reserved = [part.reserved_bytes for part in parts if part.reserved_bytes is not None]
     return Memory(
@@ -195,8 +202,8 @@ def _together(parts: Sequence[Memory]) -> Memory:
 
 
 @dataclass
-class Course:
-    """What is to be measured, and how."""
+class SessionPlan:
+    """The contenders and settings of a session, and how carefully it samples them."""
 
     asked: Sequence[tuple[Contender, Setting]]
     pace: Pace
@@ -207,29 +214,29 @@ class Course:
     varied: str = ""
     search_batch: bool = False
 
-    def run(self, store: Store, listener: Listener) -> Session:
+    def run(self, store: Store, listener: SessionListener) -> Session:
         """Measure; on any exception, Ctrl-C among them, all processes are ended first."""
         context = get_context("forkserver")
         context.set_forkserver_preload([WORKER, *sorted(self.modules)])
         started = provenance.now()
         on_gpu = any(setting.device == "cuda" for _, setting in self.asked)
-        before = machine.look(on_gpu)
-        jobs = [Job(contender, setting, self.pace) for contender, setting in self.asked]
+        before = machine.observe(on_gpu)
+        jobs = [MeasureJob(contender, setting, self.pace) for contender, setting in self.asked]
         searched: dict[str, list[tuple[int, bool]]] = {}
         if self.search_batch:
             jobs = [_with_largest_batch(job, context, listener, searched) for job in jobs]
         with ExitStack() as stack:
-            racers = [Racer(job, context, listener.tick) for job in jobs]
-            for racer in racers:
-                listener.preparing(racer.job)
-                stack.enter_context(racer)
-                listener.prepared(racer.job, racer.prepare())
-            for number, racer in turns(racers, self.pace.rounds):
-                if racer.failure is None:
-                    listener.turn(racer.job, number)
-                    racer.turn(number)
-            after = machine.look(on_gpu)
-            gpus = next((racer.ready.gpus for racer in racers if racer.ready), [])
+            contenders = [ContenderProcesses(job, context, listener.tick) for job in jobs]
+            for contender in contenders:
+                listener.preparing(contender.job)
+                stack.enter_context(contender)
+                listener.prepared(contender.job, contender.prepare())
+            for number, contender in turns(contenders, self.pace.rounds):
+                if contender.failure is None:
+                    listener.turn(contender.job, number)
+                    contender.turn(number)
+            after = machine.observe(on_gpu)
+            gpus = next((contender.ready.gpus for contender in contenders if contender.ready), [])
         environment = store.write_environment(provenance.environment(gpus))
         return Session(
             id=session_files.new_id(started),
@@ -241,7 +248,7 @@ class Course:
             ended=provenance.now(),
             before=before,
             after=after,
-            measurements=[racer.measurement() for racer in racers],
+            measurements=[contender.measurement() for contender in contenders],
             searched=searched,
             varied=self.varied,
             provenance=_provenance(self, environment),
@@ -249,11 +256,11 @@ class Course:
 
 
 def _with_largest_batch(
-    job: Job,
+    job: MeasureJob,
     context: ForkServerContext,
-    listener: Listener,
+    listener: SessionListener,
     searched: dict[str, list[tuple[int, bool]]],
-) -> Job:
+) -> MeasureJob:
     """The job with the largest power of two that fits; each is tried in a process of its own."""
     tried = searched.setdefault(f"{job.contender.label}, {job.setting.mode}", [])
     # One step and no more is taken of each.
@@ -265,8 +272,8 @@ def _with_largest_batch(
     def fits(size: int) -> bool:
         listener.searching(job, size, None)
         trial = replace(job, setting=sized(size), pace=hasty, counted=False, latency=False)
-        with Racer(trial, context, listener.tick) as racer:
-            answer = racer.prepare()
+        with ContenderProcesses(trial, context, listener.tick) as contender:
+            answer = contender.prepare()
         listener.searching(job, size, isinstance(answer, Ready))
         tried.append((size, isinstance(answer, Ready)))
         return isinstance(answer, Ready)
@@ -274,11 +281,11 @@ def _with_largest_batch(
     return replace(job, setting=sized(max(1, largest_batch(fits))))
 
 
-def _provenance(course: Course, environment: str) -> Provenance:
-    settings = [setting for _, setting in course.asked]
+def _provenance(plan: SessionPlan, environment: str) -> Provenance:
+    settings = [setting for _, setting in plan.asked]
     return provenance.collect(
         environment=environment,
-        sources=course.sources,
+        sources=plan.sources,
         command=provenance.command_line(),
         device=settings[0].device,
         devices=max(setting.devices for setting in settings),

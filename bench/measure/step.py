@@ -18,17 +18,17 @@ _DTYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.f
 
 
 @dataclass
-class Work:
+class TimedModel:
     """A model on its device, with inputs that stay there."""
 
     model: nn.Module
-    found: Variant
+    variant: Variant
     contender: Contender
     setting: Setting
 
     def inputs(self, batch: int) -> tuple[Tensor, ...]:
         """Made-up inputs: their values don't change what a step costs."""
-        made = example(self.found, batch, **self.contender.args)
+        made = example(self.variant, batch, **self.contender.args)
         return tuple(each.to(self.setting.device) for each in made)
 
     def step(self, model: nn.Module, batch: int) -> Step:
@@ -43,11 +43,11 @@ class Work:
         return lambda: torch.autocast(self.setting.device, dtype)
 
 
-def make(contender: Contender, setting: Setting) -> Work:
+def make(contender: Contender, setting: Setting) -> TimedModel:
     """Make the model with its weights, on the device."""
-    found = look_up(contender.model)
-    model = found.function(**contender.args).to(setting.device)
-    return Work(model, found, contender, setting)
+    variant = look_up(contender.model)
+    model = variant.function(**contender.args).to(setting.device)
+    return TimedModel(model, variant, contender, setting)
 
 
 def _infer(

@@ -184,8 +184,10 @@ def _newest_first(folder: Path, kind: str = "pt") -> list[Path]:
     if not folder.is_dir():
         return []
     names = {path.name: _NAME.fullmatch(path.name) for path in folder.iterdir()}
-    found = sorted((name for name, m in names.items() if m and m["kind"] == kind), reverse=True)
-    return [folder / name for name in found]
+    newest_first = sorted(
+        (name for name, m in names.items() if m and m["kind"] == kind), reverse=True
+    )
+    return [folder / name for name in newest_first]
 
 
 def _moment(name: str) -> str:

@@ -92,15 +92,15 @@ def _made_from(embedding: FrozenEncoder, data: TextData) -> dict[str, Any]:
 
 def _distinct(splits: Iterable[Texts]) -> list[np.ndarray]:
     """The signs of each text once, by length, so that batches need hardly any pads."""
-    found: dict[bytes, np.ndarray] = {}
+    texts: dict[bytes, np.ndarray] = {}
     for split in splits:
         place = np.arange(len(split.tokens)) - np.repeat(split.starts[:-1], split.lengths)
         second = place >= np.repeat(split.second, split.lengths)
         together = (split.tokens * 2 + second).astype(np.int32)
         for start, end in pairwise(split.starts.tolist()):
             text = together[start:end]
-            found.setdefault(text.tobytes(), text)
-    return sorted(found.values(), key=len)
+            texts.setdefault(text.tobytes(), text)
+    return sorted(texts.values(), key=len)
 
 
 def _check_room(size: int) -> None:

@@ -1,4 +1,4 @@
-"""Mirrors of the store for those who look elsewhere: Weights & Biases, TensorBoard, CSV.
+"""Experiment trackers that mirror the store: Weights & Biases, TensorBoard, CSV.
 
 They are fed by the parent, so that they see each run once, whatever its number of ranks; from a
 process of their own, so that an outage can't slow training; and from what the store holds, so that

@@ -1,4 +1,4 @@
-"""What trackers are told: a run began, finished an epoch, left its record; a report was made."""
+"""Events for trackers: a run began, finished an epoch, left its record; a report was made."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

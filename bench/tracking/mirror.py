@@ -60,12 +60,12 @@ class Mirror(Listener):
             daemon=True,
         )
         self._process.start()
-        self._mine: set[str] = set()
+        self._our_runs: set[str] = set()
 
     def started(self, planned: PlannedRun, slot: int) -> None:
         """A run got a slot."""
         del slot
-        self._mine.add(planned.key)
+        self._our_runs.add(planned.key)
         self._events.put(began(planned, self.study))
 
     def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
@@ -74,12 +74,12 @@ class Mirror(Listener):
 
     def finished(self, planned: PlannedRun, record: Record) -> None:
         """A run left a record; those of other parents are theirs to show."""
-        if planned.key in self._mine:
+        if planned.key in self._our_runs:
             self._events.put(Finished(planned.key, record))
 
-    def elsewhere(self, planned: PlannedRun) -> None:
+    def run_by_other(self, planned: PlannedRun) -> None:
         """Another process runs it, and shows it."""
-        self._mine.discard(planned.key)
+        self._our_runs.discard(planned.key)
 
     def reported(self, folder: Path) -> None:
         """The report is made."""

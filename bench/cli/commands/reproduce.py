@@ -57,7 +57,7 @@ def _run_again(before: "Record", store: "Store") -> "Record":
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.cli.live_display import RunDisplay
     from lightning_bench.bench.execute.devices import demand, demand_compiler
-    from lightning_bench.bench.execute.executor import Executor, Listed
+    from lightning_bench.bench.execute.executor import Executor, RunList
     from lightning_bench.bench.execute.local import Local
     from lightning_bench.bench.execute.reproduction import execution_of
     from lightning_bench.bench.plan import source_digests
@@ -84,7 +84,7 @@ def _run_again(before: "Record", store: "Store") -> "Record":
     if execution.compile and execution.device == "cpu":
         demand_compiler()
     with RunDisplay(Console(highlight=False, stderr=True), [planned], 1) as display:
-        Executor(beside, Local(1, execution.device), execution, [display]).run(Listed([planned]))
+        Executor(beside, Local(1, execution.device), execution, [display]).run(RunList([planned]))
     record = beside.scan([before.key])[before.key].record
     assert record is not None
     return record

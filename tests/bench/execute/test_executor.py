@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench.execute.executor import RETRIES, Executor, Listed, Listener
+from lightning_bench.bench.execute.executor import RETRIES, Executor, Listener, RunList
 from lightning_bench.bench.execute.job import Execution, JobSpec
 from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.plan.plan import PlannedRun
@@ -79,7 +79,7 @@ class Diary(Listener):
     def stopped(self, planned: PlannedRun) -> None:
         self.pages.append(("stopped", None))
 
-    def elsewhere(self, planned: PlannedRun) -> None:
+    def run_by_other(self, planned: PlannedRun) -> None:
         self.pages.append(("elsewhere", None))
 
 
@@ -142,7 +142,7 @@ def is_taken(store: Store, order: JobSpec) -> Ending:
 
 def test_a_lost_run_is_tried_again_and_its_epochs_are_told_once(tmp_path: Path) -> None:
     run, engine, diary = executor(tmp_path, dies, finishes)
-    run.run(Listed([planned()]))
+    run.run(RunList([planned()]))
     assert diary.pages == [
         ("started", 0), ("epoch", 1), ("epoch", 2), ("lost", 1),
         ("started", 0), ("epoch", 3), ("finished", 2),
@@ -153,7 +153,7 @@ def test_a_lost_run_is_tried_again_and_its_epochs_are_told_once(tmp_path: Path) 
 @pytest.mark.parametrize("death", [dies, dies_early])
 def test_it_is_tried_again_twice_and_then_left_with_the_reason(tmp_path: Path, death: Fate) -> None:
     run, engine, diary = executor(tmp_path, *[death] * (RETRIES + 1))
-    run.run(Listed([planned()]))
+    run.run(RunList([planned()]))
     assert len(engine.orders) == RETRIES + 1
     assert diary.pages[-1] == ("finished", RETRIES + 1)
     attempt = Store(tmp_path).scan()[SPEC.key]
@@ -165,7 +165,7 @@ def test_it_is_tried_again_twice_and_then_left_with_the_reason(tmp_path: Path, d
 
 def test_losses_before_count_where_they_are_to(tmp_path: Path) -> None:
     run, engine, diary = executor(tmp_path, dies_early, dies_early)
-    run.run(Listed([replace(planned(), losses=RETRIES - 1)]))
+    run.run(RunList([replace(planned(), losses=RETRIES - 1)]))
     assert len(engine.orders) == 2
     assert diary.pages[-1] == ("finished", 2)
 
@@ -175,7 +175,7 @@ def test_losses_before_count_where_they_are_to(tmp_path: Path) -> None:
 )
 def test_what_is_the_run_s_own_fault_is_not(tmp_path: Path, fate: Fate, kind: str) -> None:
     run, engine, diary = executor(tmp_path, fate)
-    run.run(Listed([planned()]))
+    run.run(RunList([planned()]))
     assert len(engine.orders) == 1
     assert diary.pages[-1] == ("finished", 1)
     found = Store(tmp_path).scan()[SPEC.key].record
@@ -186,14 +186,14 @@ def test_what_is_the_run_s_own_fault_is_not(tmp_path: Path, fate: Fate, kind: st
 
 def test_a_run_that_somebody_stopped_is_left_alone(tmp_path: Path) -> None:
     run, _, diary = executor(tmp_path, is_stopped)
-    run.run(Listed([planned()]))
+    run.run(RunList([planned()]))
     assert diary.pages[-1] == ("stopped", None)
     assert Store(tmp_path).scan()[SPEC.key].state == "interrupted"
 
 
 def test_a_run_that_somebody_else_took_is_waited_for(tmp_path: Path) -> None:
     run, _, diary = executor(tmp_path, is_taken)
-    run.run(Listed([planned()]))
+    run.run(RunList([planned()]))
     assert diary.pages[-2:] == [("elsewhere", None), ("finished", 1)]
 
 
@@ -208,7 +208,7 @@ def test_stop_asks_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
 
     diary.started = stop_at_the_second  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        run.run(Listed([planned(seed) for seed in range(3)]))
+        run.run(RunList([planned(seed) for seed in range(3)]))
     assert len(engine.orders) == 2
     assert diary.pages[-2:] == [("stopped", None), ("stopped", None)]
 
@@ -223,6 +223,6 @@ def test_prune_reaches_the_attempt_once_it_has_a_folder(tmp_path: Path) -> None:
             run.prune(planned)
 
     diary.progressed = prune_after_the_first  # type: ignore[method-assign]
-    run.run(Listed([planned()]))
+    run.run(RunList([planned()]))
     folder = Store(tmp_path).folder(SPEC.key, engine.orders[0].attempt)
     assert (folder / "request").read_text(encoding="utf-8") == "prune"

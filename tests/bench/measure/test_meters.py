@@ -19,7 +19,7 @@ def zone(folder: Path, name: str, energy_uj: int) -> Path:
 def test_rapl_adds_up_packages_and_survives_a_full_counter(tmp_path: Path):
     first, second = zone(tmp_path, "intel-rapl:0", 262143328000), zone(tmp_path, "intel-rapl:1", 5)
     part = zone(tmp_path, "intel-rapl:0:0", 0)  # is in the package's sum already
-    meter = energy.of_cpu(tmp_path)
+    meter = energy.cpu_meter(tmp_path)
     assert meter is not None
     assert meter.source == "RAPL"
     (first / "energy_uj").write_text("2999149\n")  # 850 to the end, one step to zero
@@ -29,7 +29,7 @@ def test_rapl_adds_up_packages_and_survives_a_full_counter(tmp_path: Path):
 
 
 def test_without_a_counter_there_is_no_meter(tmp_path: Path):
-    assert energy.of_cpu(tmp_path) is None
+    assert energy.cpu_meter(tmp_path) is None
 
 
 def test_nvml_counts_millijoules():
@@ -52,7 +52,7 @@ def test_a_gpus_foreign_processes_are_those_that_are_not_ours():
 
 
 def test_the_machine_tells_its_state():
-    found = machine.look(gpus=False)
+    found = machine.observe(gpus=False)
     assert found.usable_cores >= 1
     assert found.available_bytes > 0
     before = machine.busy_s()

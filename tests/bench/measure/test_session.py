@@ -13,8 +13,8 @@ from statistics import median
 
 import pytest
 
-from lightning_bench.bench.measure.protocol import Failed, Job, Ready
-from lightning_bench.bench.measure.session import Course
+from lightning_bench.bench.measure.protocol import Failed, MeasureJob, Ready
+from lightning_bench.bench.measure.session import SessionPlan
 from lightning_bench.bench.measure.warm_up import Pace
 from lightning_bench.bench.store import session_files
 from lightning_bench.bench.store.measurements import Contender, Measurement, Session, Setting
@@ -37,16 +37,16 @@ class Log:
         self.tried: list[tuple[int, bool | None]] = []
         self.answers: list[Ready | Failed] = []
 
-    def searching(self, job: Job, batch_size: int, fits: bool | None) -> None:
+    def searching(self, job: MeasureJob, batch_size: int, fits: bool | None) -> None:
         self.tried.append((batch_size, fits))
 
-    def preparing(self, job: Job) -> None:
+    def preparing(self, job: MeasureJob) -> None:
         pass
 
-    def prepared(self, job: Job, answer: Ready | Failed) -> None:
+    def prepared(self, job: MeasureJob, answer: Ready | Failed) -> None:
         self.answers.append(answer)
 
-    def turn(self, job: Job, number: int) -> None:
+    def turn(self, job: MeasureJob, number: int) -> None:
         self.turns.append((job.contender.label, number))
 
     def tick(self) -> None:
@@ -62,7 +62,9 @@ def session(
 ) -> Session:
     values = {"mode": "infer", "batch_size": 1, **setting}
     asked = [(each, Setting(**values)) for each in contenders]
-    course = Course(asked, pace, quick=True, sources={}, modules=["tests.bench.measure.synthetic"])
+    course = SessionPlan(
+        asked, pace, quick=True, sources={}, modules=["tests.bench.measure.synthetic"]
+    )
     return course.run(Store(tmp_path), log or Log())
 
 
@@ -153,7 +155,7 @@ def test_two_devices_wait_for_each_other(tmp_path: Path):
         for mode in ("infer", "train")
         for n in (1, 2)
     ]
-    found = Course(asked, HASTY, quick=True, sources={}).run(Store(tmp_path), Log())
+    found = SessionPlan(asked, HASTY, quick=True, sources={}).run(Store(tmp_path), Log())
     assert not any(m.failure for m in found.measurements)
     alone, both, _, trained = found.measurements
     # Twice the examples in the same time: each core as fast as the one alone.
@@ -170,8 +172,8 @@ def test_the_largest_batch_is_searched_openly(tmp_path: Path):
     # Batches of 2²⁰ images of 3 × 1,024² floats are beyond any machine.
     image = contender("sleeper", image_size=1024, channels=3, seconds=0.0)
     asked = [(image, Setting(mode="infer", batch_size=1))]
-    course = Course(asked, HASTY, quick=True, sources={}, search_batch=True)
-    hasty = Course(**{**course.__dict__, "pace": Pace(1, 0.0, 0.5, 0.0)})
+    course = SessionPlan(asked, HASTY, quick=True, sources={}, search_batch=True)
+    hasty = SessionPlan(**{**course.__dict__, "pace": Pace(1, 0.0, 0.5, 0.0)})
     found = hasty.run(Store(tmp_path), log)
     (tried,) = found.searched.values()
     assert tried[-1][1] is False

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench.execute.run_queue import Ordered
+from lightning_bench.bench.execute.run_queue import RunQueue
 from lightning_bench.bench.plan import plan as plans
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Start
@@ -143,7 +143,7 @@ def test_a_run_that_is_a_start_and_an_entry_is_run_once(page) -> None:
 
 def test_work_waits_for_its_start(study) -> None:
     plan = planned(study)
-    work = Ordered(plan.to_run())
+    work = RunQueue(plan.to_run())
     first = work.take()
     assert first is not None
     assert first.run.entry == "first"
@@ -164,7 +164,7 @@ def test_work_waits_for_its_start(study) -> None:
 def test_work_waits_for_a_start_that_another_process_runs(study) -> None:
     plan = planned(study)
     first, *rest = plan.to_run()
-    work = Ordered([p for p in rest if p.run.entry != "B"], running=[first])
+    work = RunQueue([p for p in rest if p.run.entry != "B"], running=[first])
     assert work.take() is None
     work.finished(first, record(first.run.spec))
     assert work.take() is not None
@@ -172,7 +172,7 @@ def test_work_waits_for_a_start_that_another_process_runs(study) -> None:
 
 def test_what_starts_from_a_failure_is_not_handed_out(study) -> None:
     plan = planned(study)
-    work = Ordered(p for p in plan.to_run() if p.run.entry != "B")
+    work = RunQueue(p for p in plan.to_run() if p.run.entry != "B")
     first = work.take()
     assert first is not None
     work.finished(first, record(first.run.spec, failure=FAILED))
