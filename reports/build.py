@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lightning_bench.reports import inputs_digest
 from lightning_bench.reports.figures import captions
-from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.figures.figure_data import FigureData
 from lightning_bench.reports.report import Report, State
 from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.statistics import per_example, ranking, samples, tuning_effort
@@ -29,7 +29,7 @@ def build(
     request: Request,
     runs: Sequence[ReportedRun],
     predictions: Mapping[str, per_example.Predictions] | None = None,
-    drawable: Callable[[Sketch], None] | None = None,
+    drawable: Callable[[FigureData], None] | None = None,
 ) -> Report:
     """The report on these runs. The main table depends on metrics and parameter counts alone.
 
@@ -44,7 +44,7 @@ def build(
     searches = tuning_effort.search_lines(request)
     if drawable:
         known = (table for table in (main, everywhere) if table)
-        drawable(Sketch.of(known, searches, figures))
+        drawable(FigureData.of(known, searches, figures))
     compared = per_example.compare(request, collected, predictions or {})
     counts = Counter(run.state for run in runs)
     tables = [

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lightning_bench.bench.study.resolved import ResolvedEntry
     from lightning_bench.bench.study.study import Study
     from lightning_bench.data.dataset import DataSet
-    from lightning_bench.reports.figures.drawing_process import Studio
-    from lightning_bench.reports.figures.figure_data import Sketch
+    from lightning_bench.reports.figures.drawing_process import DrawingProcess
+    from lightning_bench.reports.figures.figure_data import FigureData
 
 
 def folder(study: "Study", store: "Store", settings: Iterable[str]) -> Path:
@@ -44,7 +44,7 @@ def make(
     afresh: bool = False,
     against: str | None = None,
     show: Callable[[Report], None] = lambda report: None,
-    studio: "Studio | None" = None,
+    drawing: "DrawingProcess | None" = None,
 ) -> Report:
     """The report of a plan's records: read where it is current and not wanted afresh, else made.
 
@@ -61,11 +61,11 @@ def make(
     kinds = kinds_of_figures(wanted)
     drawn: Iterator[tuple[str, bytes]] = iter(())
 
-    def draw(sketch: "Sketch") -> None:
+    def draw(data: "FigureData") -> None:
         from lightning_bench.reports.figures import drawing_process
 
         nonlocal drawn
-        drawn = drawing_process.files(sketch, runs, kinds, studio)
+        drawn = drawing_process.files(data, runs, kinds, drawing)
 
     predictions = from_plan.few_predictions(plan)
     report = build(request, runs, predictions, draw if kinds else None)

@@ -14,7 +14,7 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatt
 
 from lightning_bench.reports.figures import draw_speed, draw_tuning
 from lightning_bench.reports.figures.colours import INK
-from lightning_bench.reports.figures.figure_data import Series, Sketch, column_of
+from lightning_bench.reports.figures.figure_data import FigureData, Series, column_of
 from lightning_bench.reports.figures.style import (
     COLOURS,
     LINES,
@@ -35,33 +35,33 @@ from lightning_bench.reports.text.numbers import shorten, spread
 
 
 def draw(
-    sketch: Sketch, figure: Figure, series: Series, kinds: Collection[str]
+    data: FigureData, figure: Figure, series: Series, kinds: Collection[str]
 ) -> dict[str, bytes]:
     """A figure as a file of each kind."""
-    column = column_of(sketch, figure)
+    column = column_of(data, figure)
     with rc_context(STYLE), warnings.catch_warnings():
         # A glyph that the font lacks is drawn as a box: in a label that is enough.
         warnings.filterwarnings("ignore", "Glyph")
         canvas = Canvas()
         axes = canvas.add_subplot()
         if figure.kind == "curves":
-            _curves(axes, sketch, series, column)
+            _curves(axes, data, series, column)
         elif figure.kind == "size":
-            _size(axes, sketch, column)
+            _size(axes, data, column)
         elif figure.kind == "growth":
-            _growth(axes, sketch, column, figure)
+            _growth(axes, data, column, figure)
         elif figure.kind == "profile":
-            _profile(axes, sketch, series, column)
+            _profile(axes, data, series, column)
         elif figure.kind == "throughput":
-            draw_speed.against_throughput(axes, sketch, column, figure.speeds)
+            draw_speed.against_throughput(axes, data, column, figure.speeds)
             axes.set_xlabel(figure.x)
             axes.set_ylabel(f"test {_label(column)}")
             legend(axes)
         elif figure.kind in {"best", "expected", "front"}:
-            draw_tuning.draw(axes, figure, sketch, column)
+            draw_tuning.draw(axes, figure, data, column)
             legend(axes)
         else:
-            _ranks(canvas, axes, sketch)
+            _ranks(canvas, axes, data)
         return drawn(canvas, kinds)
 
 
@@ -75,14 +75,14 @@ def get_ready(kinds: Collection[str]) -> None:
         drawn(canvas, kinds)
 
 
-def _parameters(sketch: Sketch) -> int:
+def _parameters(data: FigureData) -> int:
     """Where the main table has its parameter counts."""
-    return [column.id for column in sketch.tables[0].columns].index("parameters")
+    return [column.id for column in data.tables[0].columns].index("parameters")
 
 
-def _curves(axes: Axes, sketch: Sketch, series: Series, column: Column) -> None:
+def _curves(axes: Axes, data: FigureData, series: Series, column: Column) -> None:
     """The validation metric by epoch: mean over seeds, and a band over all of them."""
-    own, others = looks(sketch, column)
+    own, others = looks(data, column)
     bands: list[Floats] = []
 
     def found(row: Row) -> tuple[list[int], Floats]:
@@ -133,24 +133,24 @@ def _leave_out_start(axes: Axes, bands: Sequence[Floats]) -> None:
         axes.set_ylim(low - margin, high + margin)
 
 
-def _size(axes: Axes, sketch: Sketch, column: Column) -> None:
+def _size(axes: Axes, data: FigureData, column: Column) -> None:
     """The test metric against the parameter count, with intervals."""
-    sizes = _parameters(sketch)
+    sizes = _parameters(data)
 
     def place(row: Row) -> Span | None:
         size = row.cells[sizes].value
         return None if size is None else (size, size, size)
 
-    _front(axes, draw_points(axes, sketch, column, place), column)
-    _size_axis(axes, [row.cells[sizes].value for row in measured(sketch)])
+    _front(axes, draw_points(axes, data, column, place), column)
+    _size_axis(axes, [row.cells[sizes].value for row in measured(data)])
     axes.set_ylabel(f"test {_label(column)}")
     legend(axes)
 
 
-def _growth(axes: Axes, sketch: Sketch, column: Column, figure: Figure) -> None:
+def _growth(axes: Axes, data: FigureData, column: Column, figure: Figure) -> None:
     """The test metric of each family over depth or size."""
-    place = sketch.tables[0].columns.index(column)
-    cells = {row.label: row.cells[place] for row in measured(sketch)}
+    place = data.tables[0].columns.index(column)
+    cells = {row.label: row.cells[place] for row in measured(data)}
     for number, (family, points) in enumerate(figure.lines.items()):
         found = [(x, cells[label]) for label, x in points.items()]
         known = [(x, cell, cell.value) for x, cell in found if cell.value is not None]
@@ -209,7 +209,7 @@ def _size_axis(axes: Axes, sizes: Sequence[float | None]) -> None:
     axes.set_xlabel("parameters")
 
 
-def _profile(axes: Axes, sketch: Sketch, series: Series, column: Column) -> None:
+def _profile(axes: Axes, data: FigureData, series: Series, column: Column) -> None:
     """Share of an entry's runs that are at least as good as a value, for every value."""
 
     def corners(row: Row) -> Floats:
@@ -220,7 +220,7 @@ def _profile(axes: Axes, sketch: Sketch, series: Series, column: Column) -> None
             share = 1 - share
         return np.column_stack([np.repeat(values, 2), np.repeat(share, 2)[1:-1]])
 
-    own, others = looks(sketch, column)
+    own, others = looks(data, column)
     for place, (row, style, label) in enumerate(own):
         x, y = corners(row).T
         every = (place % 4, max(1, len(x) // 8 * 2))
@@ -232,9 +232,9 @@ def _profile(axes: Axes, sketch: Sketch, series: Series, column: Column) -> None
     legend(axes)
 
 
-def _ranks(canvas: Canvas, axes: Axes, sketch: Sketch) -> None:
+def _ranks(canvas: Canvas, axes: Axes, data: FigureData) -> None:
     """Demšar's diagram: mean ranks on a line, bars join what the test can't tell apart."""
-    table = next(table for table in sketch.tables if table.id == "across")
+    table = next(table for table in data.tables if table.id == "across")
     ranks = sorted(
         (cell.value, row.label) for row in table.rows if (cell := row.cells[1]).value is not None
     )

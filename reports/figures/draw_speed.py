@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from lightning_bench.bench.store.measurements import Session
 from lightning_bench.reports.figures import style
 from lightning_bench.reports.figures.colours import INK
-from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.figures.figure_data import FigureData
 from lightning_bench.reports.report import Column
 from lightning_bench.reports.statistics import timing
 from lightning_bench.reports.tables import scaling
@@ -28,10 +28,10 @@ def front(points: Collection[tuple[float, float]], sign: int = 1) -> list[tuple[
 
 
 def against_throughput(
-    axes: Axes, sketch: Sketch, column: Column, speeds: dict[str, style.Span]
+    axes: Axes, data: FigureData, column: Column, speeds: dict[str, style.Span]
 ) -> None:
     """The test metric against throughput, the Pareto front marked."""
-    points = style.draw_points(axes, sketch, column, lambda row: speeds.get(row.label))
+    points = style.draw_points(axes, data, column, lambda row: speeds.get(row.label))
     best = front(points, 1 if column.higher_is_better else -1)
     if best:
         x, y = zip(*best, strict=True)

@@ -5,16 +5,16 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.figures.figure_data import FigureData
 from lightning_bench.reports.figures.style import COLOURS, LINES, MARKERS, plain_ticks
 from lightning_bench.reports.report import Column, Figure, SearchLines
 from lightning_bench.reports.text.numbers import shorten
 
 
-def draw(axes: Axes, figure: Figure, sketch: Sketch, column: Column) -> None:
+def draw(axes: Axes, figure: Figure, data: FigureData, column: Column) -> None:
     """One of the three kinds, for the searches on the figure's data set."""
-    entries = [row.label for row in sketch.tables[0].rows if row.source == "measured"]
-    for search in sketch.searches:
+    entries = [row.label for row in data.tables[0].rows if row.source == "measured"]
+    for search in data.searches:
         if search.dataset == figure.dataset:
             place = entries.index(search.entry)
             if figure.kind == "front":
@@ -25,7 +25,7 @@ def draw(axes: Axes, figure: Figure, sketch: Sketch, column: Column) -> None:
     unit = f" [{column.unit}]" if column.unit else ""
     axes.set_ylabel(f"validation {metric}{unit}")
     if figure.kind == "front":
-        axes.set_xlabel({"parameters": "parameters"}.get(_cost(sketch), "training µs an example"))
+        axes.set_xlabel({"parameters": "parameters"}.get(_cost(data), "training µs an example"))
         axes.set_xscale("log")
         plain_ticks(axes)
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
@@ -70,5 +70,5 @@ def _points(axes: Axes, search: SearchLines, place: int, column: Column) -> None
         axes.step(x, scores, where="post", color=colour, linewidth=1.2, label=label)
 
 
-def _cost(sketch: Sketch) -> str:
-    return next((search.cost for search in sketch.searches if search.cost), "")
+def _cost(data: FigureData) -> str:
+    return next((search.cost for search in data.searches if search.cost), "")

@@ -1,6 +1,6 @@
 """Drawing: a report's figures as files, by as many processes as there are cores.
 
-What takes matplotlib long is to be imported and to find its fonts. A studio is a process that does
+What takes matplotlib long is to be imported and to find its fonts. A `DrawingProcess` does
 so while the caller still reads records; it gets what to draw once that is known.
 """
 
@@ -16,17 +16,17 @@ from typing import Self
 
 from lightning_bench.common.processes import how_it_ended
 from lightning_bench.reports.figures import fork_pool
-from lightning_bench.reports.figures.figure_data import Series, Sketch, series_of
+from lightning_bench.reports.figures.figure_data import FigureData, Series, series_of
 from lightning_bench.reports.report import Figure
 from lightning_bench.reports.request import ReportedRun
 
 #: A figure's files: name and content.
 Files = list[tuple[str, bytes]]
 #: All that drawing it takes.
-Task = tuple[Sketch, Figure, Series]
+Task = tuple[FigureData, Figure, Series]
 
 
-class Studio:
+class DrawingProcess:
     """A process that gets ready to draw, and then draws once; gone when its context is left."""
 
     def __init__(self, kinds: Collection[str]) -> None:
@@ -70,35 +70,35 @@ class Studio:
             raise ChildProcessError(f"the process that draws figures {ended}") from None
 
 
-def open_studio(kinds: Collection[str]) -> AbstractContextManager[Studio | None]:
-    """A studio, where one is of use: with a core of its own, and where a fork is safe."""
+def open_drawing_process(kinds: Collection[str]) -> AbstractContextManager[DrawingProcess | None]:
+    """A drawing process, where one is of use: with a core of its own, and where a fork is safe."""
     useful = kinds and fork_pool.cores() > 1 and threading.active_count() == 1
-    return Studio(kinds) if useful else nullcontext()
+    return DrawingProcess(kinds) if useful else nullcontext()
 
 
 def files(
-    sketch: Sketch,
+    data: FigureData,
     runs: Sequence[ReportedRun],
     kinds: Collection[str],
-    studio: Studio | None = None,
+    drawing: DrawingProcess | None = None,
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each figure's files; other processes may begin to draw at once."""
-    tasks = [(sketch, figure, series_of(sketch, runs, figure)) for figure in sketch.figures]
-    if studio:
-        return studio.draw(tasks)
+    tasks = [(data, figure, series_of(data, runs, figure)) for figure in data.figures]
+    if drawing:
+        return drawing.draw(tasks)
     return (file for found in fork_pool.each(partial(_draw, kinds), tasks) for file in found)
 
 
 def _draw(kinds: Collection[str], task: Task) -> Files:
     from lightning_bench.reports.figures import draw
 
-    sketch, figure, found = task
-    drawn = draw.draw(sketch, figure, found, kinds)
+    data, figure, found = task
+    drawn = draw.draw(data, figure, found, kinds)
     return [(f"{figure.name}.{kind}", content) for kind, content in drawn.items()]
 
 
 def _keep(line: Connection, other_end: Connection, kinds: Collection[str]) -> None:
-    """Run a studio, until its caller has all files or is gone."""
+    """Draw in a process of its own, until its caller has all files or is gone."""
     os.nice(5)  # what the caller does meanwhile takes longer
     other_end.close()  # or nobody would notice that the caller is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to answer

@@ -18,7 +18,7 @@ CURVE_POINTS = 100  # of a line; more would only make the files large
 
 
 @dataclass(frozen=True)
-class Sketch:
+class FigureData:
     """Results and, where there is one, the table across data sets; their cells without runs."""
 
     tables: list[Table]
@@ -34,9 +34,9 @@ class Sketch:
         return cls(drawn, searches, figures)
 
 
-def sketch_of(report: Report) -> Sketch:
+def of_report(report: Report) -> FigureData:
     """What the figures of a finished report are drawn from."""
-    return Sketch.of(report.tables, report.searches, report.figures)
+    return FigureData.of(report.tables, report.searches, report.figures)
 
 
 def _bare(table: Table) -> Table:
@@ -59,9 +59,9 @@ class Series:
     scores: dict[str, Floats] = field(default_factory=dict)
 
 
-def series_of(sketch: Sketch, runs: Sequence[ReportedRun], figure: Figure) -> Series:
+def series_of(data: FigureData, runs: Sequence[ReportedRun], figure: Figure) -> Series:
     """What a figure needs."""
-    column = column_of(sketch, figure)
+    column = column_of(data, figure)
     if figure.kind == "curves":
         return Series(curves=_curves(runs, column))
     if figure.kind == "profile":
@@ -69,9 +69,9 @@ def series_of(sketch: Sketch, runs: Sequence[ReportedRun], figure: Figure) -> Se
     return Series()
 
 
-def column_of(sketch: Sketch, figure: Figure) -> Column:
+def column_of(data: FigureData, figure: Figure) -> Column:
     """The column of the main table that a figure is about."""
-    table = sketch.tables[0]
+    table = data.tables[0]
     primary = {column.dataset: column for column in reversed(table.columns)}
     return primary[figure.dataset] if figure.dataset else table.columns[0]
 

@@ -19,7 +19,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from lightning_bench.reports import compat
 from lightning_bench.reports.figures.captions import FEW
 from lightning_bench.reports.figures.colours import INK, PAPER
-from lightning_bench.reports.figures.figure_data import Sketch
+from lightning_bench.reports.figures.figure_data import FigureData
 from lightning_bench.reports.report import Column, Row
 from lightning_bench.reports.text.numbers import shorten, spread
 
@@ -75,17 +75,17 @@ def look(number: int) -> dict[str, Any]:
     }
 
 
-def measured(sketch: Sketch) -> list[Row]:
+def measured(data: FigureData) -> list[Row]:
     """The rows of our own runs."""
-    return [row for row in sketch.tables[0].rows if row.source == "measured"]
+    return [row for row in data.tables[0].rows if row.source == "measured"]
 
 
 def looks(
-    sketch: Sketch, column: Column
+    data: FigureData, column: Column
 ) -> tuple[list[tuple[Row, dict[str, Any], str]], list[Row]]:
     """The best few measured rows, or all, with look and label of their own; the others."""
-    rows = measured(sketch)
-    place = sketch.tables[0].columns.index(column)
+    rows = measured(data)
+    place = data.tables[0].columns.index(column)
     sign = -1 if column.higher_is_better else 1
 
     def rank(row: Row) -> float:
@@ -112,13 +112,13 @@ def draw_others(axes: Axes, lines: Sequence[np.ndarray]) -> None:
 
 
 def draw_points(
-    axes: Axes, sketch: Sketch, column: Column, place: Callable[[Row], Span | None]
+    axes: Axes, data: FigureData, column: Column, place: Callable[[Row], Span | None]
 ) -> list[tuple[float, float]]:
     """Scatter each row's value, with error bars, over its place, which may be a span.
 
     The others are grey, with one label. Returns the points as (x, y).
     """
-    number = sketch.tables[0].columns.index(column)
+    number = data.tables[0].columns.index(column)
     points: list[tuple[float, float]] = []
 
     def scatter(rows: Sequence[Row], bar_width: float, **style: Any) -> None:
@@ -139,7 +139,7 @@ def draw_points(
             axes.add_collection(LineCollection([*upright, *across], zorder=below, **look_of_bars))
         points.extend(here)
 
-    own, others = looks(sketch, column)
+    own, others = looks(data, column)
     for row, style, label in own:
         scatter([row], 1.2, label=label, markersize=7, **style)
     grey = {"color": GREY, "marker": ".", "markersize": 3, "zorder": 1}

@@ -48,7 +48,7 @@ def write(
     if drawn is None and kinds:
         from lightning_bench.reports.figures import drawing_process, figure_data
 
-        drawn = drawing_process.files(figure_data.sketch_of(report), runs, kinds)
+        drawn = drawing_process.files(figure_data.of_report(report), runs, kinds)
     show(report)
     rows = csv_and_parquet.rows(report, runs) if {"csv", "parquet"} & {*formats} else []
     made = {name: _content(name, report, runs, rows) for name in _documents(formats)}

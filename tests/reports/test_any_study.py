@@ -73,5 +73,5 @@ def test_a_study_before_its_first_run_has_figures_of_none(make):
     request, runs = make.study({"a": [None, None], "b": [None, None]})
     report = build(request, runs)
     assert report.figures == []
-    assert list(drawing_process.files(figure_data.sketch_of(report), runs, ["svg"])) == []
+    assert list(drawing_process.files(figure_data.of_report(report), runs, ["svg"])) == []
     assert report.findings[0] == "Provisional: 0 of 4 runs are done; the notes say what is missing."

@@ -63,9 +63,9 @@ def report_command(
     changes = [*(settings or []), *([f"--against {against}"] if against else [])]
     target = build_report.folder(study, opened, changes)
     console = Console(highlight=False)
-    with drawing_process.open_studio(
+    with drawing_process.open_drawing_process(
         kinds_of_figures(files)
-    ) as studio:  # before there is much to fork
+    ) as drawing:  # before there is much to fork
         plan = make_plan(study, opened)
         if plan.runs and all(planned.attempt is None for planned in plan.runs):
             raise UserError(
@@ -79,7 +79,7 @@ def report_command(
             afresh=True,
             against=against,
             show=lambda report: console.print(terminal.render(report)),
-            studio=studio,
+            drawing=drawing,
         )
     written = " ".join(
         "figures/*.png" if suffix == "png" else f"report.{suffix}"

@@ -200,7 +200,7 @@ def test_a_page_of_500_runs_opens_a_run_at_once(visit, make, tmp_path) -> None:
     report = build(request, runs)
     drawings = {
         name[:-4]: b.decode()
-        for name, b in drawing_process.files(figure_data.sketch_of(report), runs, kinds=["svg"])
+        for name, b in drawing_process.files(figure_data.of_report(report), runs, kinds=["svg"])
     }
     (tmp_path / "large.html").write_text(
         html.illustrate(html.render(report, runs), report, drawings), encoding="utf-8"

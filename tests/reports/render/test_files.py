@@ -86,9 +86,9 @@ def test_figures_are_the_same_bytes_twice_and_leave_no_settings_behind(quickstar
     request, runs = quickstart(3)
     report = build(request, runs)
     before = dict(rcParams)
-    first = dict(drawing_process.files(figure_data.sketch_of(report), runs, style.METADATA))
+    first = dict(drawing_process.files(figure_data.of_report(report), runs, style.METADATA))
     assert (
-        dict(drawing_process.files(figure_data.sketch_of(report), runs[::-1], style.METADATA))
+        dict(drawing_process.files(figure_data.of_report(report), runs[::-1], style.METADATA))
         == first
     )
     assert dict(rcParams) == before
@@ -104,7 +104,7 @@ def test_forks_draw_the_same_as_one_process(quickstart, alone, monkeypatch):
     found = {}
     for few in (1, 99):
         monkeypatch.setattr(fork_pool, "FEW", few)
-        found[few] = dict(drawing_process.files(figure_data.sketch_of(report), runs, ["svg"]))
+        found[few] = dict(drawing_process.files(figure_data.of_report(report), runs, ["svg"]))
     assert found[1] == found[99]
 
 
@@ -147,7 +147,7 @@ def test_colours_differ_in_the_eyes_of_the_colour_blind():
 def test_curves_show_the_mean_and_the_span_of_the_seeds(make, canvases):
     request, runs = make.study({"a": [0.8, 0.9]})
     report = build(request, runs)
-    list(drawing_process.files(figure_data.sketch_of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of_report(report), runs, kinds=["svg"]))
     axes = canvases[0].axes[0]
     expected = [85 * (1 - 0.6 * 0.6**epoch) for epoch in range(1, 9)]
     assert axes.lines[0].get_ydata() == pytest.approx(expected)
@@ -171,7 +171,7 @@ def test_the_front_leads_through_what_no_smaller_entry_beats(make, canvases):
         for run in runs
     ]
     report = build(request, runs)
-    list(drawing_process.files(figure_data.sketch_of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of_report(report), runs, kinds=["svg"]))
     (front,) = [line for line in canvases[1].axes[0].lines if line.get_label() == "Pareto front"]
     assert front.get_xydata().tolist() == [[10, 80], [30, 90]]
 
@@ -179,7 +179,7 @@ def test_the_front_leads_through_what_no_smaller_entry_beats(make, canvases):
 def test_of_many_entries_the_best_are_told_apart_and_the_others_are_grey(make, canvases):
     request, runs = make.study({f"m{n:02}": [0.5 + n / 100, 0.51 + n / 100] for n in range(20)})
     report = build(request, runs)
-    list(drawing_process.files(figure_data.sketch_of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of_report(report), runs, kinds=["svg"]))
     for canvas in canvases:
         shown = [text.get_text() for text in canvas.legends[0].get_texts()]
         best = [f"m{n:02}" for n in range(8, 20)]

@@ -53,7 +53,7 @@ def page(rough, make):
     drawings = {
         name.removesuffix(".svg"): content.decode()
         for name, content in drawing_process.files(
-            figure_data.sketch_of(report), runs, kinds=["svg"]
+            figure_data.of_report(report), runs, kinds=["svg"]
         )
     }
     return html.illustrate(html.render(report, runs), report, drawings)
@@ -78,7 +78,7 @@ def test_names_are_text_and_nothing_comes_from_elsewhere(page, make):
 def test_figures_take_the_ink_of_the_page_and_leave_its_paper(quickstart):
     request, runs = quickstart(2)
     report = build(request, runs)
-    for _, content in drawing_process.files(figure_data.sketch_of(report), runs, kinds=["svg"]):
+    for _, content in drawing_process.files(figure_data.of_report(report), runs, kinds=["svg"]):
         drawn = html.inline(content.decode(), 'a "line"', "x")
         assert style.INK in content.decode()
         assert style.PAPER in content.decode()
@@ -123,7 +123,7 @@ def test_a_study_of_500_runs_stays_under_2_mb(make):
     drawings = {
         name.removesuffix(".svg"): content.decode()
         for name, content in drawing_process.files(
-            figure_data.sketch_of(report), runs, kinds=["svg"]
+            figure_data.of_report(report), runs, kinds=["svg"]
         )
     }
     with_curves = html.illustrate(html.render(report, runs), report, drawings)

@@ -103,7 +103,7 @@ def test_ranks_are_drawn_from_eight_data_sets_on(make, canvases):
     assert "ranks" not in names
     request, runs = many(make, 8)
     report = build(request, runs)
-    list(drawing_process.files(figure_data.sketch_of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of_report(report), runs, kinds=["svg"]))
     profile, ranks = canvases[-2].axes[0], canvases[-1].axes[0]
     assert [text.get_text() for text in ranks.texts] == ["b  1.00", "c  2.00", "a  3.00"]
     # The critical difference of 3 entries on 8 data sets is 1.17: neighbours are joined.

@@ -75,7 +75,7 @@ def test_the_figure_stands_where_depths_differ(deep, canvases):
         "size-digits",
         "depth-digits",
     ]
-    list(drawing_process.files(figure_data.sketch_of(report), runs, kinds=["svg"]))
+    list(drawing_process.files(figure_data.of_report(report), runs, kinds=["svg"]))
     axes = canvases[2].axes[0]
     assert axes.containers[0].get_label() == "gmlp"
     assert axes.containers[0][0].get_xdata().tolist() == [2, 4, 8]

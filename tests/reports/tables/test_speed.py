@@ -235,7 +235,7 @@ def test_a_study_shows_speeds_and_accuracy_against_throughput(make):
     assert {"counts", "speed"} <= {table.id for table in report.tables}
     figure = next(figure for figure in report.figures if figure.kind == "throughput")
     assert figure.speeds["mlp"][1] == pytest.approx(40, rel=0.02)
-    drawn = dict(drawing_process.files(figure_data.sketch_of(report), runs, ["svg"]))[
+    drawn = dict(drawing_process.files(figure_data.of_report(report), runs, ["svg"]))[
         f"{figure.name}.svg"
     ].decode()
     assert "Pareto front" in drawn
@@ -252,7 +252,7 @@ def test_of_many_entries_the_best_are_told_apart_beside_their_speeds_too(make, c
         }
     )
     report = build(request, runs)
-    list(drawing_process.files(figure_data.sketch_of(report), runs, ["svg"]))
+    list(drawing_process.files(figure_data.of_report(report), runs, ["svg"]))
     kinds = [figure.kind for figure in report.figures]
     canvas = canvases[kinds.index("throughput")]
     shown = [text.get_text() for text in canvas.legends[0].get_texts()]
