@@ -7,7 +7,8 @@ from lightning_bench.bench.spec import Scalar
 from lightning_bench.bench.store.measurements import Counts
 from lightning_bench.models.registry import counting, flops
 from lightning_bench.models.registry.example_inputs import example
-from lightning_bench.models.registry.registry import Variant, look_up
+from lightning_bench.models.registry.model_variant import Variant
+from lightning_bench.models.registry.registry import look_up
 
 #: A backward pass makes two products of the size of each forward one: by the weights' gradient,
 #: and by the input's. (FlopCounterMode's own count of it is wrong for depthwise convolutions.)

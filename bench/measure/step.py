@@ -12,7 +12,8 @@ from lightning_bench.bench.measure.clock import Step
 from lightning_bench.bench.spec import Precision
 from lightning_bench.bench.store.measurements import Contender, Setting
 from lightning_bench.models.registry.example_inputs import example
-from lightning_bench.models.registry.registry import Variant, look_up
+from lightning_bench.models.registry.model_variant import Variant
+from lightning_bench.models.registry.registry import look_up
 
 _DTYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -47,6 +47,7 @@ NOT_FOLLOWED = {
     "lightning_bench.models.probes": "names the probes, each of which is named by its runs",
     "lightning_bench.models.registry.catalogue": "describes models",
     "lightning_bench.models.registry.contract": "checks models",
+    "lightning_bench.models.registry.model_variant": "describes a model",
     "lightning_bench.models.registry.registry": "finds models",
     "lightning_bench.models.registry.user_code": "finds the user's models",
 }

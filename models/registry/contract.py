@@ -21,7 +21,8 @@ from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry.arguments import Value
 from lightning_bench.models.registry.counting import parameters
 from lightning_bench.models.registry.example_inputs import example
-from lightning_bench.models.registry.registry import Variant, look_up
+from lightning_bench.models.registry.model_variant import Variant
+from lightning_bench.models.registry.registry import look_up
 from lightning_bench.models.weights.heads import head_modules, output_names
 
 CLASSES = 5

@@ -12,7 +12,8 @@ from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import flops as products
 from lightning_bench.models.registry import timm_library
 from lightning_bench.models.registry.example_inputs import example
-from lightning_bench.models.registry.registry import Variant, create, look_up, variants
+from lightning_bench.models.registry.model_variant import Variant
+from lightning_bench.models.registry.registry import create, look_up, variants
 from lightning_bench.models.tasks.layer_decay import blocks
 
 

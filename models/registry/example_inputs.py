@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lightning_bench.models.registry.arguments import Value
-from lightning_bench.models.registry.registry import Variant
+from lightning_bench.models.registry.model_variant import Variant
 
 
 def example(variant: Variant, batch: int, **arguments: Value) -> tuple[Tensor, ...]:

@@ -17,16 +17,16 @@ import importlib
 import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry import arguments as signature
 from lightning_bench.models.registry import user_code
-from lightning_bench.models.registry.arguments import Argument, Value
+from lightning_bench.models.registry.arguments import Value
+from lightning_bench.models.registry.model_variant import Variant
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,40 +40,6 @@ P = ParamSpec("P")
 M = TypeVar("M", bound="nn.Module")
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A registered function that makes a model."""
-
-    name: str
-    title: str
-    function: "Callable[..., nn.Module]"
-    arguments: Mapping[str, Argument]
-    #: Models that differ in size alone are one family; empty: it is the only one of its own.
-    family: str = ""
-    #: Blocks or layers, where those of its family that have a depth differ in nothing else.
-    depth: int | None = None
-
-    @property
-    def kind(self) -> Literal["image", "text"]:
-        """What it reads, by its arguments, as the harness fills them from the data set."""
-        for kind, needed in NEEDED.items():
-            if needed <= set(self.arguments):
-                return kind
-        raise ModelError(
-            f"{self.name}: a variant takes channels, image_size and classes (images), "
-            "or vocab_size, length and classes (text)"
-        )
-
-    @property
-    def summary(self) -> str:
-        """The first line of the function's docstring."""
-        return (self.function.__doc__ or "").strip().partition("\n")[0]
-
-
-NEEDED: dict[Literal["image", "text"], set[str]] = {
-    "image": {"channels", "image_size", "classes"},
-    "text": {"vocab_size", "length", "classes"},
-}
 #: What variants call their number of blocks or layers.
 DEPTH_ARGUMENTS = {"depth", "layers"}
 _registered: dict[str, Variant] = {}

@@ -13,7 +13,7 @@ from torch import nn
 from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry.arguments import read_signature
-from lightning_bench.models.registry.registry import Variant
+from lightning_bench.models.registry.model_variant import Variant
 from lightning_bench.models.registry.transformers_library import HuggingFaceText, configuration
 
 PACKAGES = {"hf": "transformers", "timm": "timm"}
