@@ -1,5 +1,7 @@
 """Parameter counts: exact where the documents' audits are, rounded where only a print is."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -49,17 +51,17 @@ IN_MILLIONS = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_exact_counts(name):
+def test_exact_counts(name: str) -> None:
     assert find(name).parameters == EXACT[name]
 
 
 @pytest.mark.parametrize("name", IN_MILLIONS)
-def test_printed_counts(name):
+def test_printed_counts(name: str) -> None:
     digits = 2 if name.startswith("rcnn") else 1
     assert round(find(name).parameters / 1e6, digits) == IN_MILLIONS[name]
 
 
-def count(name, **arguments):
+def count(name: str, **arguments: Any) -> int:
     with torch.device("meta"):
         return parameters(create(name, **arguments))
 
@@ -68,7 +70,7 @@ def count(name, **arguments):
     "name",
     ["mixer-b16", "gmlp-s16", "vit-s16", "vit-b32", "vit-l16", "vit-hybrid-b16", "vit-h14"],
 )
-def test_ours_has_as_many_parameters_as_timms(name):
+def test_ours_has_as_many_parameters_as_timms(name: str) -> None:
     timms = {
         "mixer-b16": "mixer_b16_224",
         "gmlp-s16": "gmlp_s16_224",
@@ -82,24 +84,24 @@ def test_ours_has_as_many_parameters_as_timms(name):
 
 
 @pytest.mark.parametrize("gate", ["linear", "additive", "multiplicative"])
-def test_the_gates_without_a_split_are_92_million_with_2048_channels(gate):
+def test_the_gates_without_a_split_are_92_million_with_2048_channels(gate: Any) -> None:
     assert round(count("gmlp-text-36", gate=gate, hidden=2048) / 1e6) == 92
     assert round(count("gmlp-text-36", gate=gate) / 1e6) == 130
 
 
-def test_a_toeplitz_matrix_has_2s_minus_1_weights_instead_of_s_squared():
+def test_a_toeplitz_matrix_has_2s_minus_1_weights_instead_of_s_squared() -> None:
     saved = count("gmlp-text-18") - count("tmlp-text-18")
     assert saved == 18 * (128**2 - (2 * 128 - 1))
 
 
-def test_the_tiny_attention_has_one_head_of_64():
+def test_the_tiny_attention_has_one_head_of_64() -> None:
     # Query, key and value of 64 from 512, and from 64 to the half of 3,072, with biases.
     added = count("amlp-text-18") - count("gmlp-text-18")
     assert added == 18 * ((512 + 1) * 3 * 64 + (64 + 1) * 1536)
 
 
-def test_the_lectures_layers_at_200_pixels():
-    def hidden(name):
+def test_the_lectures_layers_at_200_pixels() -> None:
+    def hidden(name: str) -> int:
         with torch.device("meta"):
             return parameters(create(name).hidden)
 
@@ -108,21 +110,21 @@ def test_the_lectures_layers_at_200_pixels():
     assert hidden("weight-sharing") == 1_000
 
 
-def test_lenet_reads_16_maps_of_6_by_6_at_32_pixels():
+def test_lenet_reads_16_maps_of_6_by_6_at_32_pixels() -> None:
     assert create("lenet").hidden[0].in_features == 16 * 6 * 6
 
 
 @pytest.mark.parametrize("name", ["mixer-s16", "gmlp-text-18", "lenet"])
-def test_the_catalogue_holds_what_is_counted(name):
+def test_the_catalogue_holds_what_is_counted(name: str) -> None:
     assert entries()[name].parameters == count(name)
 
 
-def test_flops_are_two_a_multiply_add():
+def test_flops_are_two_a_multiply_add() -> None:
     model = torch.nn.Linear(30, 40)
     assert flops(model, (torch.randn(5, 30),)) == 2 * 5 * 30 * 40
 
 
-def test_flops_of_a_mixer_layer_are_those_of_its_four_products():
+def test_flops_of_a_mixer_layer_are_those_of_its_four_products() -> None:
     # The course work counts 2 D_S S C and 2 D_C S C multiply-adds a layer.
     s, c, d_s, d_c = 196, 512, 256, 2048
     layers = 8 * 2 * (2 * d_s * s * c + 2 * d_c * s * c)

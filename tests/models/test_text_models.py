@@ -1,5 +1,8 @@
 """Text models: heads, padding, frozen encoders, and an independent implementation."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from g_mlp_pytorch import gMLP
@@ -30,7 +33,7 @@ VARIANTS = [
 ]
 
 
-def make(name, **arguments):
+def make(name: str, **arguments: Any) -> Any:
     """Make a small model whose every weight matters: a spatial matrix starts near zero."""
     torch.manual_seed(0)
     model = create(name, **{"vocab_size": 50, "length": 12, **SMALL[name], **arguments})
@@ -44,7 +47,9 @@ def make(name, **arguments):
 @pytest.mark.parametrize(("name", "arguments"), VARIANTS, ids=str)
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
-def test_a_padded_batch_gives_the_same_logits_as_each_text_alone(name, arguments, classes, data):
+def test_a_padded_batch_gives_the_same_logits_as_each_text_alone(
+    name: str, arguments: dict[str, Any], classes: int, data: st.DataObject
+) -> None:
     if name == "bag" and not classes:
         pytest.skip("bag has no masked-LM head")
     model = make(name, classes=classes, **arguments)
@@ -66,7 +71,7 @@ def test_a_padded_batch_gives_the_same_logits_as_each_text_alone(name, arguments
 
 
 @pytest.mark.parametrize("name", ["gmlp-text", "transformer-text", "lstm", "bert", "hf/roberta"])
-def test_a_masked_lm_model_becomes_a_classifier_with_the_same_body(name):
+def test_a_masked_lm_model_becomes_a_classifier_with_the_same_body(name: str) -> None:
     model = make(name, classes=0)
     tokens = torch.randint(2, 50, (2, 12))
     assert model(tokens).shape == (2, 12, 50)
@@ -82,14 +87,14 @@ def test_a_masked_lm_model_becomes_a_classifier_with_the_same_body(name):
     assert len(same) > 0.6 * len(before)
 
 
-def test_the_masked_lm_head_is_tied_to_the_word_vectors():
+def test_the_masked_lm_head_is_tied_to_the_word_vectors() -> None:
     model = make("gmlp-text", classes=0)
     assert model.head.decoder.weight is model.embedding.tokens.weight
     untied = parameters(make("gmlp-text", classes=2)) + (16 + 1) * 16 + 2 * 16 + 50 - 2 * (16 + 1)
     assert parameters(model) == untied
 
 
-def test_segments_matter():
+def test_segments_matter() -> None:
     tokens, segments = torch.randint(2, 50, (2, 12)), torch.zeros(2, 12, dtype=torch.long)
     segments[:, 6:] = 1
     for name in ("gmlp-text", "bert", "bag"):
@@ -100,7 +105,7 @@ def test_segments_matter():
 
 
 @pytest.mark.parametrize("kind", ["none", "sinusoidal", "learned"])
-def test_without_positions_a_text_is_a_set(kind):
+def test_without_positions_a_text_is_a_set(kind: Any) -> None:
     model = make("transformer-text", classes=3, pool="mean", positions=kind).eval()
     tokens = torch.randint(2, 50, (4, 12))
     same = torch.allclose(model(tokens), model(tokens.flip(1)), atol=1e-5)
@@ -108,13 +113,13 @@ def test_without_positions_a_text_is_a_set(kind):
 
 
 @pytest.mark.parametrize("name", ["gmlp-text", "transformer-text"])
-def test_texts_that_are_too_long_are_a_clear_error(name):
+def test_texts_that_are_too_long_are_a_clear_error(name: str) -> None:
     with pytest.raises(ModelError, match=r"texts of 13 tokens are too long.* made for 12"):
         make(name)(torch.randint(0, 50, (1, 13)))
 
 
 @pytest.mark.parametrize("attention", [None, 8])
-def test_our_text_gmlp_equals_that_of_g_mlp_pytorch(attention):
+def test_our_text_gmlp_equals_that_of_g_mlp_pytorch(attention: int) -> None:
     torch.manual_seed(0)
     theirs = gMLP(num_tokens=50, dim=16, depth=3, seq_len=12, ff_mult=4, attn_dim=attention).eval()
     ours = create(
@@ -153,7 +158,7 @@ def test_our_text_gmlp_equals_that_of_g_mlp_pytorch(attention):
 
 
 @pytest.fixture
-def encoder(tmp_path):
+def encoder(tmp_path: Path) -> str:
     torch.manual_seed(1)
     sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = BertConfig(vocab_size=50, intermediate_size=32, **sizes)
@@ -162,7 +167,9 @@ def encoder(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gmlp-text", "transformer-text", "lstm", "bag"])
-def test_a_frozen_encoder_gives_contextual_embeddings_and_isnt_trained(name, encoder, tmp_path):
+def test_a_frozen_encoder_gives_contextual_embeddings_and_isnt_trained(
+    name: str, encoder: str, tmp_path: Path
+) -> None:
     model = make(name, classes=3, encoder=encoder).train()
     before = model.embedding.encoder.state_dict()
     before = {key: value.clone() for key, value in before.items()}
@@ -183,7 +190,7 @@ def test_a_frozen_encoder_gives_contextual_embeddings_and_isnt_trained(name, enc
     torch.testing.assert_close(again.eval()(tokens), model.eval()(tokens))
 
 
-def test_a_frozen_encoder_reads_words_in_their_context(encoder):
+def test_a_frozen_encoder_reads_words_in_their_context(encoder: str) -> None:
     model = make("bag", classes=3, encoder=encoder)
     one, other = torch.tensor([[5, 6, 7]]), torch.tensor([[5, 9, 7]])
     first = model.embedding(one, None, None)[0, 0]
@@ -191,7 +198,7 @@ def test_a_frozen_encoder_reads_words_in_their_context(encoder):
 
 
 @pytest.mark.parametrize("name", ["gmlp-text", "transformer-text", "lstm", "bag"])
-def test_all_layers_of_a_frozen_encoder_are_read_side_by_side(name, encoder):
+def test_all_layers_of_a_frozen_encoder_are_read_side_by_side(name: str, encoder: str) -> None:
     model = make(name, classes=3, encoder=encoder, encoder_layers="all").eval()
     theirs = model.embedding.encoder
     tokens, mask = torch.randint(2, 50, (2, 12)), torch.ones(2, 12, dtype=torch.bool)
@@ -208,7 +215,9 @@ def test_all_layers_of_a_frozen_encoder_are_read_side_by_side(name, encoder):
     torch.testing.assert_close(logits[1:], model(tokens[1:, :7]), rtol=1e-4, atol=1e-5)
 
 
-def test_a_frozen_encoder_that_doesnt_fit_is_a_clear_error(encoder, tmp_path, monkeypatch):
+def test_a_frozen_encoder_that_doesnt_fit_is_a_clear_error(
+    encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ModelError, match="knows 50 tokens, the data has 51"):
         create("gmlp-text-18", vocab_size=51, classes=2, encoder=encoder)
     with pytest.raises(ModelError, match="word vectors of its own"):
@@ -220,14 +229,14 @@ def test_a_frozen_encoder_that_doesnt_fit_is_a_clear_error(encoder, tmp_path, mo
         create("gmlp-text-18", classes=2, encoder=str(tmp_path / "empty"))
 
 
-def test_weights_of_transformers_are_loaded(encoder):
+def test_weights_of_transformers_are_loaded(encoder: str) -> None:
     model = create("hf/bert", vocab_size=50, classes=2, weights=encoder)
     saved = BertModel.from_pretrained(encoder).state_dict()
     key = "embeddings.word_embeddings.weight"
     assert torch.equal(model.model.base_model.state_dict()[key], saved[key])
 
 
-def test_a_real_encoder_if_one_is_at_hand():
+def test_a_real_encoder_if_one_is_at_hand() -> None:
     if MODELS is None or not (MODELS / "all-MiniLM-L6-v2").is_dir():
         pytest.skip("BENCH_MODELS names no directory with all-MiniLM-L6-v2")
     encoder = str(MODELS / "all-MiniLM-L6-v2")
@@ -241,6 +250,6 @@ def test_a_real_encoder_if_one_is_at_hand():
         )
 
 
-def test_bag_has_no_masked_lm_head_and_says_so():
+def test_bag_has_no_masked_lm_head_and_says_so() -> None:
     with pytest.raises(ModelError, match="bag has no masked-LM head"):
         create("bag", classes=0)

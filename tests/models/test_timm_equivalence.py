@@ -1,5 +1,8 @@
 """Our Mixer, gMLP and ViT with timm's weights against timm, outputs and gradients."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import timm
 import torch
@@ -27,7 +30,7 @@ SLOW_PAIRS = {
 }
 
 
-def disturbed(name):
+def disturbed(name: str) -> Any:
     """Make a model of timm with noise on its weights: fresh heads and tokens are zero."""
     torch.manual_seed(0)
     model = timm.create_model(name, num_classes=1000)
@@ -37,7 +40,7 @@ def disturbed(name):
     return model.eval()
 
 
-def compare(name, timms):
+def compare(name: str, timms: str) -> None:
     theirs, ours = disturbed(timms), create(name)
     assert load_weights(ours, theirs.state_dict(), source=timms).new == ()
     ours.eval()
@@ -56,17 +59,17 @@ def compare(name, timms):
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_same_outputs_and_gradients_as_timm(name):
+def test_same_outputs_and_gradients_as_timm(name: str) -> None:
     compare(name, PAIRS[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW_PAIRS)
-def test_same_outputs_and_gradients_as_timm_for_larger_models(name):
+def test_same_outputs_and_gradients_as_timm_for_larger_models(name: str) -> None:
     compare(name, SLOW_PAIRS[name])
 
 
-def test_a_checkpoint_file_of_timm_is_read(tmp_path):
+def test_a_checkpoint_file_of_timm_is_read(tmp_path: Path) -> None:
     theirs = disturbed("vit_tiny_patch16_224")
     save_file(theirs.state_dict(), tmp_path / "model.safetensors")
     ours = create("vit-ti16").eval()
@@ -75,7 +78,7 @@ def test_a_checkpoint_file_of_timm_is_read(tmp_path):
     torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
 
 
-def test_a_head_for_other_classes_is_left_fresh():
+def test_a_head_for_other_classes_is_left_fresh() -> None:
     theirs = disturbed("mixer_s32_224")
     ours = create("mixer-s32", classes=7)
     before = ours.head.weight.clone()
@@ -84,7 +87,7 @@ def test_a_head_for_other_classes_is_left_fresh():
     assert torch.equal(ours.norm.weight, theirs.norm.weight)
 
 
-def test_a_missing_head_is_left_fresh():
+def test_a_missing_head_is_left_fresh() -> None:
     weights = {k: v for k, v in disturbed("mixer_s32_224").state_dict().items() if "head" not in k}
     assert load_weights(create("mixer-s32"), weights, source="it").new == (
         "head.weight",
@@ -92,14 +95,14 @@ def test_a_missing_head_is_left_fresh():
     )
 
 
-def test_weights_of_another_architecture_are_an_error():
+def test_weights_of_another_architecture_are_an_error() -> None:
     with pytest.raises(ModelError, match="is it the same architecture"):
         load_weights(
             create("mixer-s32"), disturbed("vit_tiny_patch16_224").state_dict(), source="it"
         )
 
 
-def test_positions_of_another_image_size_are_resized():
+def test_positions_of_another_image_size_are_resized() -> None:
     theirs = disturbed("vit_tiny_patch16_224")
     ours = create("vit-ti16", image_size=384)
     load_weights(ours, theirs.state_dict(), source="it")
@@ -107,19 +110,19 @@ def test_positions_of_another_image_size_are_resized():
     torch.testing.assert_close(ours.positions.weight, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_the_number_of_patches_of_mixer_cant_be_changed_and_the_error_says_why():
+def test_the_number_of_patches_of_mixer_cant_be_changed_and_the_error_says_why() -> None:
     weights = timm.create_model("mixer_s32_224").state_dict()
     with pytest.raises(ModelError, match="spatial matrices of Mixer and gMLP depend on S"):
         load_weights(create("mixer-s32", image_size=384), weights, source="it")
 
 
 @pytest.mark.parametrize("name", ["timm/resnet18", "timm/vit_tiny_patch16_224"])
-def test_models_of_timm_take_our_arguments(name):
+def test_models_of_timm_take_our_arguments(name: str) -> None:
     model = create(name, channels=1, image_size=64, classes=5, drop_path=0.1).eval()
     assert model(torch.randn(2, 1, 64, 64)).shape == (2, 5)
     assert head_modules(model)
 
 
-def test_what_timm_cant_make_is_a_clear_error():
+def test_what_timm_cant_make_is_a_clear_error() -> None:
     with pytest.raises(ModelError, match=r"timm can't make resnet18\.no_such_weights"):
         create("timm/resnet18.no_such_weights")

@@ -1,6 +1,7 @@
 """What must hold of the layers for any size and weights, by hypothesis."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -27,12 +28,21 @@ sizes = st.integers(2, 12)
 seeds = st.integers(0, 2**16)
 
 
-def block(width, hidden, length, gate="split", matrix="dense", attention=0):
+def block(
+    width: int,
+    hidden: int,
+    length: int,
+    gate: Any = "split",
+    matrix: Any = "dense",
+    attention: int = 0,
+) -> Any:
     return GatedBlock(width, hidden, length, gate, matrix, attention, torch.nn.Identity())
 
 
 @given(sizes, sizes, seeds, st.sampled_from(["dense", "toeplitz"]))
-def test_a_gated_block_starts_as_its_channel_path(length, width, seed, matrix):
+def test_a_gated_block_starts_as_its_channel_path(
+    length: int, width: int, seed: int, matrix: Any
+) -> None:
     torch.manual_seed(seed)
     it = block(width, 2 * width, length, "multiplicative", matrix)
     x = torch.randn(3, length, width)
@@ -41,7 +51,9 @@ def test_a_gated_block_starts_as_its_channel_path(length, width, seed, matrix):
 
 
 @given(sizes, sizes, seeds)
-def test_a_split_block_starts_with_the_first_half_of_its_channels(length, width, seed):
+def test_a_split_block_starts_with_the_first_half_of_its_channels(
+    length: int, width: int, seed: int
+) -> None:
     torch.manual_seed(seed)
     it = block(width, 2 * width, length)
     x = torch.randn(3, length, width)
@@ -50,7 +62,7 @@ def test_a_split_block_starts_with_the_first_half_of_its_channels(length, width,
 
 
 @given(sizes, sizes, seeds, st.sampled_from(sorted(GATES)))
-def test_at_the_start_no_token_sees_another(length, width, seed, gate):
+def test_at_the_start_no_token_sees_another(length: int, width: int, seed: int, gate: Any) -> None:
     torch.manual_seed(seed)
     it = block(width, 2 * width, length, gate)
     x = torch.randn(2, length, width)
@@ -59,7 +71,7 @@ def test_at_the_start_no_token_sees_another(length, width, seed, gate):
 
 
 @given(sizes, seeds)
-def test_gates_are_the_equations(length, seed):
+def test_gates_are_the_equations(length: int, seed: int) -> None:
     torch.manual_seed(seed)
     z, x = torch.randn(2, length, 6), torch.randn(2, length, 4)
     for name, s in {
@@ -72,7 +84,7 @@ def test_gates_are_the_equations(length, seed):
         w, b = gate.f.spatial.weight, gate.f.spatial.bias
         torch.nn.init.normal_(w)
 
-        def f(z, w=w, b=b):
+        def f(z: Any, w: Any = w, b: Any = b) -> Any:
             normal = F.layer_norm(z, z.shape[-1:])
             return torch.einsum("ts,bsc->btc", w, normal) + b[:, None]
 
@@ -80,7 +92,7 @@ def test_gates_are_the_equations(length, seed):
 
 
 @given(st.integers(1, 20), seeds)
-def test_a_toeplitz_matrix_is_constant_along_its_diagonals(length, seed):
+def test_a_toeplitz_matrix_is_constant_along_its_diagonals(length: int, seed: int) -> None:
     torch.manual_seed(seed)
     it = ToeplitzLinear(length)
     matrix = it.matrix().detach()
@@ -90,7 +102,7 @@ def test_a_toeplitz_matrix_is_constant_along_its_diagonals(length, seed):
 
 
 @given(st.integers(2, 20), st.data())
-def test_spatial_maps_of_a_shorter_text_use_the_corner(length, data):
+def test_spatial_maps_of_a_shorter_text_use_the_corner(length: int, data: st.DataObject) -> None:
     n = data.draw(st.integers(1, length))
     x = torch.randn(2, n, 3)
     for it in (SquareLinear(length), ToeplitzLinear(length)):
@@ -103,7 +115,7 @@ def test_spatial_maps_of_a_shorter_text_use_the_corner(length, data):
 
 
 @given(st.integers(1, 16), st.integers(0, 300), st.integers(0, 300))
-def test_sinusoidal_positions_shift_by_a_rotation(pairs, t, shift):
+def test_sinusoidal_positions_shift_by_a_rotation(pairs: int, t: int, shift: int) -> None:
     width = 2 * pairs
     table = sinusoids(601, width).double()
     frequencies = 10_000.0 ** (-torch.arange(0, width, 2).double() / width)
@@ -113,7 +125,7 @@ def test_sinusoidal_positions_shift_by_a_rotation(pairs, t, shift):
     torch.testing.assert_close(rotated.flatten(), table[t + shift], rtol=0, atol=1e-4)
 
 
-def test_sinusoidal_positions_are_those_of_the_document():
+def test_sinusoidal_positions_are_those_of_the_document() -> None:
     table = sinusoids(50, 128)
     assert table.shape == (50, 128)
     assert table[7, 10].item() == pytest.approx(math.sin(7 / 10_000 ** (10 / 128)), abs=1e-5)
@@ -122,7 +134,7 @@ def test_sinusoidal_positions_are_those_of_the_document():
 
 @settings(max_examples=20)
 @given(seeds, st.sampled_from(["token", "mean"]))
-def test_a_vit_without_positions_is_permutation_invariant(seed, pool):
+def test_a_vit_without_positions_is_permutation_invariant(seed: int, pool: str) -> None:
     torch.manual_seed(seed)
     sizes = {"patch": 4, "width": 16, "depth": 2, "heads": 2, "hidden": 32}
     blind = create("vit", image_size=16, classes=3, positions="none", pool=pool, **sizes).eval()
@@ -140,7 +152,9 @@ def test_a_vit_without_positions_is_permutation_invariant(seed, pool):
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(2, 9))
-def test_a_recurrent_layer_shares_its_weights_over_the_steps(steps, batch, side):
+def test_a_recurrent_layer_shares_its_weights_over_the_steps(
+    steps: int, batch: int, side: int
+) -> None:
     it = RecurrentConv(8, steps)
     assert sum(p.numel() for p in it.parameters()) == 2 * 9 * 8 * 8 + 8  # whatever the steps
     calls = []
@@ -150,7 +164,7 @@ def test_a_recurrent_layer_shares_its_weights_over_the_steps(steps, batch, side)
 
 
 @given(st.integers(0, 3))
-def test_a_recurrent_layer_sees_one_pixel_further_a_step(steps):
+def test_a_recurrent_layer_sees_one_pixel_further_a_step(steps: int) -> None:
     it = RecurrentConv(4, steps)
     for parameter in it.parameters():
         torch.nn.init.constant_(parameter, 0.1)  # so that no relu is closed
@@ -162,7 +176,7 @@ def test_a_recurrent_layer_sees_one_pixel_further_a_step(steps):
 
 
 @given(sizes, sizes, seeds)
-def test_pads_are_not_attended_to(n, pads, seed):
+def test_pads_are_not_attended_to(n: int, pads: int, seed: int) -> None:
     torch.manual_seed(seed)
     it = Attention(8, 2)
     x = torch.randn(2, n + pads, 8)
@@ -171,7 +185,9 @@ def test_pads_are_not_attended_to(n, pads, seed):
 
 
 @pytest.mark.parametrize("pads", [0, 5])
-def test_plain_products_attend_as_the_fused_kernel_does(pads, monkeypatch):
+def test_plain_products_attend_as_the_fused_kernel_does(
+    pads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
     exact = torch.randn(3, 2, 3, 17, 32, dtype=torch.float64, requires_grad=True)
     seen = (torch.arange(17) < 17 - pads).expand(2, 1, 1, -1) if pads else None
@@ -194,14 +210,16 @@ def test_plain_products_attend_as_the_fused_kernel_does(pads, monkeypatch):
 @pytest.mark.parametrize(
     ("dtype", "length"), [(torch.float32, 8), (torch.bfloat16, SHORT + 1), (torch.float64, 8)]
 )
-def test_the_fused_kernel_attends_elsewhere(dtype, length):
+def test_the_fused_kernel_attends_elsewhere(dtype: torch.dtype, length: int) -> None:
     q, k, v = torch.randn(3, 1, 1, length, 4, dtype=dtype).unbind()
     assert torch.equal(attend(q, k, v, None), F.scaled_dot_product_attention(q, k, v))
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 4), st.integers(60, 200), seeds)
-def test_large_products_by_convolution_are_the_plain_products(batch, length, seed):
+def test_large_products_by_convolution_are_the_plain_products(
+    batch: int, length: int, seed: int
+) -> None:
     torch.manual_seed(seed)
     x = torch.randn(batch, length, 256, requires_grad=True)
     w = torch.randn(LARGE // x.numel() + 1, 256, requires_grad=True)
@@ -228,7 +246,9 @@ def test_large_products_by_convolution_are_the_plain_products(batch, length, see
 
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("length", [60, 144, 256, 400])
-def test_no_product_falls_to_the_slow_kernel_of_dilated_convolutions(batch, length):
+def test_no_product_falls_to_the_slow_kernel_of_dilated_convolutions(
+    batch: int, length: int
+) -> None:
     weight, x = torch.zeros(LARGE // (length * 64) + 1, length), torch.zeros(batch, length, 64)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -244,7 +264,7 @@ def test_no_product_falls_to_the_slow_kernel_of_dilated_convolutions(batch, leng
     assert not any("slow_conv" in name for name in names)
 
 
-def test_the_convolution_is_taken_only_where_it_pays(monkeypatch):
+def test_the_convolution_is_taken_only_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     real = F.conv2d
     monkeypatch.setattr(F, "conv2d", lambda *a, **k: taken.append(1) or real(*a, **k))
@@ -260,7 +280,9 @@ def test_the_convolution_is_taken_only_where_it_pays(monkeypatch):
 
 
 @given(st.sampled_from([2, 3, 5]), st.integers(3, 7), seeds)
-def test_a_locally_connected_layer_with_equal_weights_is_a_convolution(field, side, seed):
+def test_a_locally_connected_layer_with_equal_weights_is_a_convolution(
+    field: int, side: int, seed: int
+) -> None:
     torch.manual_seed(seed)
     it = LocallyConnected(2, side, 3, field)
     shared = torch.randn(3, 2, field, field)
@@ -270,7 +292,7 @@ def test_a_locally_connected_layer_with_equal_weights_is_a_convolution(field, si
     torch.testing.assert_close(it(x), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_the_step_is_a_step_and_its_gradient_goes_straight_through():
+def test_the_step_is_a_step_and_its_gradient_goes_straight_through() -> None:
     x = torch.tensor([-2.0, -0.5, 0.0, 0.5, 2.0], requires_grad=True)
     y = activation("step")(x)
     assert y.tolist() == [0, 0, 1, 1, 1]
@@ -295,12 +317,12 @@ def test_the_step_is_a_step_and_its_gradient_goes_straight_through():
         ),
     }.items(),
 )
-def test_activations_are_the_documents_equations(name, f):
+def test_activations_are_the_documents_equations(name: str, f: Any) -> None:
     x = torch.linspace(-4, 4, 101)
     torch.testing.assert_close(activation(name)(x), f(x), rtol=1e-4, atol=1e-5)
 
 
-def test_stochastic_depth_leaves_out_examples_and_keeps_the_mean():
+def test_stochastic_depth_leaves_out_examples_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
     it, x = DropPath(0.25), torch.ones(4000, 2)
     y = it(x)
@@ -312,7 +334,7 @@ def test_stochastic_depth_leaves_out_examples_and_keeps_the_mean():
     assert rates == pytest.approx([0, 0.1, 0.2])
 
 
-def test_resizing_positions_to_their_own_size_changes_nothing():
+def test_resizing_positions_to_their_own_size_changes_nothing() -> None:
     weight = torch.randn(1 + 49, 8)
     torch.testing.assert_close(resized(weight, 50, extra=1), weight)
     with pytest.raises(ModelError, match="no squares"):
@@ -320,7 +342,7 @@ def test_resizing_positions_to_their_own_size_changes_nothing():
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
-def test_a_vit_takes_images_of_its_own_size_and_weights_of_another(positions):
+def test_a_vit_takes_images_of_its_own_size_and_weights_of_another(positions: str) -> None:
     model = create("vit-ti16", image_size=96, classes=3, positions=positions).eval()
     with pytest.raises(ModelError, match="images of 3×96×96, not 3×64×64"):
         model(torch.randn(1, 3, 64, 64))
@@ -330,24 +352,24 @@ def test_a_vit_takes_images_of_its_own_size_and_weights_of_another(positions):
 
 
 @pytest.mark.parametrize("name", ["mixer", "gmlp"])
-def test_mixer_and_gmlp_refuse_another_size_and_say_why(name):
+def test_mixer_and_gmlp_refuse_another_size_and_say_why(name: str) -> None:
     model = create(name, image_size=64, depth=1)
     with pytest.raises(ModelError, match="depend on S"):
         load_weights(create(name, image_size=96, depth=1), model.state_dict(), source="it")
 
 
-def test_a_spatial_map_has_no_transposes_to_pay_for():
+def test_a_spatial_map_has_no_transposes_to_pay_for() -> None:
     it = SpatialLinear(6, 4)
     assert it(torch.randn(2, 6, 5)).is_contiguous()
 
 
-def test_what_has_no_head_says_so():
+def test_what_has_no_head_says_so() -> None:
     with pytest.raises(ModelError, match="no head with weights"):
         head_modules(torch.nn.Sequential())
 
 
 @pytest.mark.parametrize("name", ["convnet", "rcnn-96", "resnet-20"])
-def test_models_for_any_size_still_want_their_channels(name):
+def test_models_for_any_size_still_want_their_channels(name: str) -> None:
     model = create(name, channels=1, classes=3)
     assert model(torch.randn(2, 1, 20, 20)).shape == (2, 3)
     with pytest.raises(ModelError, match=r"images B×1×H×W, not 2×3×20×20"):

@@ -3,6 +3,7 @@
 A new variant is tested by being registered. Large ones are followed on the meta device.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 
@@ -18,17 +19,17 @@ GIANT = 300_000_000  # and beyond which nothing is held: those are followed on m
 
 
 @cache
-def subject(name, largest=FAST):
+def subject(name: str, largest: int = FAST) -> Subject:
     return Subject(variants()[name], largest)
 
 
 @cache
-def size(name):
+def size(name: str) -> int:
     with torch.device("meta"):
         return parameters(subject(name).make())
 
 
-def put(check, it):
+def put(check: Callable[[Subject], None], it: Subject) -> None:
     try:
         check(it)
     except NotHere as reason:
@@ -45,13 +46,13 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("name", "check"), PAIRS)
-def test_contract(name, check):
+def test_contract(name: str, check: str) -> None:
     put(CHECKS[check], subject(name))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in variants() if FAST < size(name) <= GIANT])
-def test_contract_with_numbers_for_large_models(name):
+def test_contract_with_numbers_for_large_models(name: str) -> None:
     held = Subject(variants()[name], GIANT)
     for title, check in CHECKS.items():
         if title != "compiled":
@@ -61,7 +62,7 @@ def test_contract_with_numbers_for_large_models(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", variants())
-def test_every_variant_survives_the_compilers_tracing(name):
+def test_every_variant_survives_the_compilers_tracing(name: str) -> None:
     compiles(subject(name), backend="eager")
 
 
@@ -81,14 +82,14 @@ NARROW = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NARROW)
-def test_compiled_models_give_the_same_logits(name):
+def test_compiled_models_give_the_same_logits(name: str) -> None:
     it = Subject(variants()[name], FAST)
     it.arguments |= NARROW[name]
     it.device = torch.device("cpu")
     compiles(it, backend="inductor")
 
 
-def test_a_model_that_is_too_large_is_followed_on_the_meta_device():
+def test_a_model_that_is_too_large_is_followed_on_the_meta_device() -> None:
     it = subject("vit-h14")
     assert it.device.type == "meta"
     with pytest.raises(NotHere, match="too large"):

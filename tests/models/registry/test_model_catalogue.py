@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from lightning_bench.models.registry.catalogue import (
 from lightning_bench.models.registry.registry import variants
 
 
-def run(code, path, **environment):
+def run(code: str, path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     import os
 
     return subprocess.run(
@@ -38,13 +39,13 @@ def run(code, path, **environment):
     )
 
 
-def test_the_committed_facts_are_current():
+def test_the_committed_facts_are_current() -> None:
     assert json.loads(catalogue.COMMITTED.read_text())["digest"] == catalogue.digest(), (
         "run `python -m lightning_bench.models.registry.catalogue`"
     )
 
 
-def test_the_catalogue_holds_every_registered_variant():
+def test_the_catalogue_holds_every_registered_variant() -> None:
     assert list(entries()) == list(variants()) == sorted(variants())
     for name, entry in entries().items():
         found = variants()[name]
@@ -58,7 +59,7 @@ def test_the_catalogue_holds_every_registered_variant():
         assert entry.module.startswith("lightning_bench.models.")
 
 
-def test_look_up_imports_no_torch(tmp_path):
+def test_look_up_imports_no_torch(tmp_path: Path) -> None:
     done = run(
         """
         import sys
@@ -83,13 +84,13 @@ def test_look_up_imports_no_torch(tmp_path):
         ("hf/robrta", "roberta"),
     ],
 )
-def test_an_unknown_name_is_told_the_nearest(name, nearest):
+def test_an_unknown_name_is_told_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(UnknownModel, match=rf"did you mean '{nearest}'\?") as error:
         find(name)
     assert "\n" not in str(error.value)
 
 
-def test_library_names():
+def test_library_names() -> None:
     assert find("timm/resnet50").family == "timm/resnet50"
     assert find("timm/resnet50").depth is None
     assert find("timm/resnet50.a1_in1k").kind == "image"
@@ -109,7 +110,7 @@ def test_library_names():
         ({"pool": "mean"}, {"pool": "mean"}),
     ],
 )
-def test_arguments_are_coerced_and_defaults_left_out(given, coerced):
+def test_arguments_are_coerced_and_defaults_left_out(given: dict[str, Any], coerced: Any) -> None:
     got = check_arguments(find("vit"), given)
     assert got == coerced
     assert [type(each) for each in got.values()] == [type(each) for each in coerced.values()]
@@ -126,12 +127,12 @@ def test_arguments_are_coerced_and_defaults_left_out(given, coerced):
         ({"pool": "maen"}, r"vit: pool is one of token, mean, not 'maen'; did you mean 'mean'\?"),
     ],
 )
-def test_wrong_arguments_are_clear_errors(given, message):
+def test_wrong_arguments_are_clear_errors(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         check_arguments(find("vit"), given)
 
 
-def test_optional_and_bool_arguments():
+def test_optional_and_bool_arguments() -> None:
     gmlp = find("gmlp-text-18")
     assert gmlp.arguments["encoder"] == Argument("encoder", "str", None, None, optional=True)
     assert check_arguments(gmlp, {"encoder": None}) == {}
@@ -140,7 +141,7 @@ def test_optional_and_bool_arguments():
         check_arguments(find("mlp"), {"bias": 0})
 
 
-def test_the_table_has_a_row_a_variant():
+def test_the_table_has_a_row_a_variant() -> None:
     table = markdown_table().splitlines()
     assert len(table) == 2 + len(entries())
     row = next(line for line in table if line.startswith("| `mixer-b16` "))
@@ -169,14 +170,14 @@ def small(*, channels: int = 1, image_size: int = 8, classes: int = 10, width: i
 
 
 @pytest.fixture
-def third_party(tmp_path, monkeypatch):
+def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "acme_models.py").write_text(THIRD_PARTY)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
 
 
-def test_a_model_in_the_working_directory_is_described(third_party):
+def test_a_model_in_the_working_directory_is_described(third_party: Path) -> None:
     entry = find("acme_models:small")
     assert entry.parameters == 4 * 9 + 4 + 4 * 10 + 10
     assert entry.summary == "A small one."
@@ -192,13 +193,17 @@ def test_a_model_in_the_working_directory_is_described(third_party):
         ("acme_modles:small", "No module named 'acme_modles'"),
     ],
 )
-def test_a_model_that_isnt_there_is_a_clear_error(third_party, name, message):
+def test_a_model_that_isnt_there_is_a_clear_error(
+    third_party: Path, name: str, message: str
+) -> None:
     with pytest.raises(UnknownModel, match=message):
         find(name)
 
 
 @pytest.mark.slow
-def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(third_party):
+def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(
+    third_party: Path,
+) -> None:
     # A distribution with an entry point changes the digest, so that the committed file is stale.
     (third_party / "acme_models.py").write_text(
         THIRD_PARTY.replace("def small", '@variant("ACME")\ndef acme_small').replace(

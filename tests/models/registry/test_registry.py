@@ -1,5 +1,7 @@
 """Every registered variant, as the harness meets it."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -17,7 +19,9 @@ from lightning_bench.models.registry.registry import create
         ("gmlp", {"patch": 2, "width": 32, "depth": 4, "hidden": 128}),
     ],
 )
-def test_the_quick_start_models_learn_ten_digits_of_64_pixels(name, arguments):
+def test_the_quick_start_models_learn_ten_digits_of_64_pixels(
+    name: str, arguments: dict[str, Any]
+) -> None:
     torch.manual_seed(0)
     model = create(name, channels=1, image_size=8, classes=10, **arguments)
     x, y = torch.randn(64, 1, 8, 8), torch.arange(64) % 10
