@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,7 +13,7 @@ from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.load import scales
 from lightning_bench.bench.study.page import scalar
 from lightning_bench.bench.study.search_settings import Search
-from lightning_bench.bench.study.study import Study
+from lightning_bench.bench.study.study import Entry, Study
 from lightning_bench.models.registry import catalogue as model_catalogue
 
 ROOT = Path(__file__).parents[1]
@@ -40,10 +41,20 @@ def test_every_command_is_listed() -> None:
 
 def test_the_pages_in_it_are_of_a_study() -> None:
     pages = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
-    cluster, search, study = map(scalar, pages)
+    cluster, search, study, own = map(scalar, pages)
+    assert all(Entry.model_validate(entry).model for entry in own["entries"].values())
     assert set(study) - {"scales"} <= set(Study.model_fields)
     assert Cluster.model_validate(cluster["cluster"]).devices(None) == 8
     assert Search.model_validate(search["search"]).trials == 16
+
+
+def test_the_model_of_ones_own_in_it_is_one() -> None:
+    code = re.search(r"```python\n(# models/mynet.py\n.*?)```", README, flags=re.DOTALL)
+    assert code is not None
+    module: dict[str, Any] = {}
+    exec(code[1], module)
+    model = module["my_net"](channels=1, image_size=8, classes=10, width=4)
+    assert sum(p.numel() for p in model.parameters()) == 64 * 4 + 4 + 4 * 10 + 10
 
 
 def test_no_registry_and_no_machine_is_named() -> None:
