@@ -14,7 +14,7 @@ from lightning_bench.reports.tables import (
     convergence,
     cost,
     failed_attempts,
-    published,
+    published_rows,
     results,
     scaling,
     speed,
@@ -49,7 +49,7 @@ def build(
     counts = Counter(run.state for run in runs)
     tables = [
         main,
-        published.table(request, main),
+        published_rows.table(request, main),
         everywhere,
         convergence.table(request, collected),
         cost.table(request, collected),

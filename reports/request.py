@@ -101,7 +101,7 @@ class Request(_Frozen):
     ] = {}
     percent: Annotated[list[str], Field(description="metrics printed times 100")] = [*PERCENT]
     neutral: Annotated[list[str], Field(description="metrics of which more is not better")] = []
-    published: Annotated[list[PublishedRow], Field(description="as `printed_tables` has them")] = []
+    published: Annotated[list[PublishedRow], Field(description="from `published_pages`")] = []
     counted: Annotated[
         dict[str, ModelCounts], Field(description="by entry, of a study that trains nothing")
     ] = {}

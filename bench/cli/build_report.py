@@ -13,7 +13,7 @@ from lightning_bench.reports import from_plan, inputs_digest
 from lightning_bench.reports.render.write import FORMATS, Format, kinds_of_figures, paths, write
 from lightning_bench.reports.report import OnExamples, Report
 from lightning_bench.reports.request import PERCENT, ModelCounts, ModelFacts, ReportedRun, Request
-from lightning_bench.reports.tables import printed_tables
+from lightning_bench.reports.tables import published_pages
 from lightning_bench.reports.tables.depth_scaling import DEPTH
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
         higher_is_better=dict(data_catalogue.HIGHER_IS_BETTER),
         percent=[*PERCENT, *_shifted(datasets.values())],
-        published=printed_tables.for_study(study, against),
+        published=published_pages.for_study(study, against),
         facts={
             "data": "; ".join(
                 f"{dataset.title} ({dataset.source}; {dataset.policy}; {dataset.licence})"

@@ -4,11 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
-from torchmetrics.functional import (
-    matthews_corrcoef,
-    pearson_corrcoef,
-    spearman_corrcoef,
-)
+from torchmetrics.functional import matthews_corrcoef, pearson_corrcoef, spearman_corrcoef
 from torchmetrics.functional.classification import binary_f1_score
 
 from lightning_bench.common.targets import NO_LABEL

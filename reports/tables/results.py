@@ -8,7 +8,7 @@ from lightning_bench.reports.report import Cell, Column, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.statistics.ranking import Rankings
-from lightning_bench.reports.tables import published, tuning
+from lightning_bench.reports.tables import published_rows, tuning
 from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import heading
 
@@ -40,8 +40,8 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         Row(label=label, group=entry.group, cells=[cells[label] for _, cells in filled])
         for label, entry in request.grouped_entries().items()
     ]
-    theirs = published.rows(request, columns, notes)
-    if audited := published.audit(request, sizes[1], notes):
+    theirs = published_rows.rows(request, columns, notes)
+    if audited := published_rows.audit(request, sizes[1], notes):
         column, ratios = audited
         columns.append(column)
         ours, theirs = _with_cells(ours, {}), _with_cells(theirs, ratios)
@@ -51,7 +51,7 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         title="Results",
         caption=caption if trained else _COUNTED,
         columns=columns,
-        rows=published.grouped([*ours, *theirs]),
+        rows=published_rows.grouped([*ours, *theirs]),
         notes=notes.all(),
     )
 

@@ -8,7 +8,7 @@ from lightning_bench.reports.report import Cell, Column, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
 from lightning_bench.reports.tables.footnotes import Notes
-from lightning_bench.reports.tables.published import grouped
+from lightning_bench.reports.tables.published_rows import grouped
 from lightning_bench.reports.text.tuning_lines import chosen_value
 
 

@@ -8,13 +8,7 @@ import yaml
 from hypothesis import assume, given
 from pydantic import ValidationError
 
-from lightning_bench.bench.spec import (
-    Optimizer,
-    Precision,
-    Recipe,
-    RunSpec,
-    Schedule,
-)
+from lightning_bench.bench.spec import Optimizer, Precision, Recipe, RunSpec, Schedule
 from lightning_bench.bench.study.load import load
 from tests import factory
 

@@ -10,7 +10,7 @@ from lightning_bench.bench.cli.options import make_plan
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
 from lightning_bench.bench.study.load import scales as scales_of
-from lightning_bench.reports.tables.printed_tables import for_study
+from lightning_bench.reports.tables.published_pages import for_study
 
 SCALES = [(name, scale) for name, path in studies.pages().items() for scale in scales_of(path)]
 

@@ -16,7 +16,7 @@ from lightning_bench.bench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.plan.rules import Printed
+    from lightning_bench.bench.plan.check_rules import Printed
     from lightning_bench.bench.study.study import Study
 
 BROKEN = 3
@@ -31,7 +31,7 @@ def check_command(
 ) -> int:
     """Check a study's records against the rules that make its table honest; for CI."""
     study, opened = open_study(name, scale, settings, store)
-    from lightning_bench.bench.plan.rules import RULES_VERSION, check
+    from lightning_bench.bench.plan.check_rules import RULES_VERSION, check
 
     results = check(make_plan(study, opened), _printed(study))
     broken = sum(bool(breaches) for _, breaches in results)
@@ -64,12 +64,12 @@ def check_command(
 
 def _printed(study: "Study") -> "list[Printed]":
     """What is printed of each entry: in the row it reproduces, else the best in the column."""
-    from lightning_bench.bench.plan.rules import Printed
+    from lightning_bench.bench.plan.check_rules import Printed
     from lightning_bench.data import catalogue as data_catalogue
     from lightning_bench.reports.request import PERCENT
-    from lightning_bench.reports.tables import printed_tables
+    from lightning_bench.reports.tables import published_pages
 
-    rows = printed_tables.for_study(study)
+    rows = published_pages.for_study(study)
     printed = []
     for name, dataset in study.datasets.items():
         for metric in dataset.metrics:

@@ -17,7 +17,7 @@ from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
 from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.reports.render.write import FORMATS, TRACKED, Format
-from lightning_bench.reports.tables import printed_tables, scaling
+from lightning_bench.reports.tables import published_pages, scaling
 from tests.factory import COST, failure, record, study_page, with_provenance
 
 PAGE = study_page()
@@ -98,12 +98,12 @@ rows:
 def test_against_published_none_or_a_page_of_ones_own(page, tmp_path: Path) -> None:
     text = PAGE + "published: {vision-from-scratch: {cifar10_top1: digits/accuracy}}\n"
     study = load(page(text))
-    printed = [row.label for row in printed_tables.for_study(study)]
+    printed = [row.label for row in published_pages.for_study(study)]
     assert "our Mixer" in printed
-    assert [row.label for row in printed_tables.for_study(study, "published")] == printed
-    assert printed_tables.for_study(study, "none") == []
+    assert [row.label for row in published_pages.for_study(study, "published")] == printed
+    assert published_pages.for_study(study, "none") == []
     own = page(OWN, "own.yaml")
-    rows = printed_tables.for_study(study, own)
+    rows = published_pages.for_study(study, own)
     assert [row.label for row in rows] == [*printed, "Old MLP"]
     assert (rows[-1].cite, rows[-1].cells["digits/accuracy"].value) == ("Mine, 2026", 91.5)
     store = Store(tmp_path / "store")
@@ -131,7 +131,7 @@ def test_a_wrong_against_is_told_in_a_line(page, against: str, says: str) -> Non
     study = load(page(PAGE))
     path = page(against, "own.yaml") if ":" in against else against
     with pytest.raises(UserError, match=r"^[^\n]+$") as caught:
-        printed_tables.for_study(study, path)
+        published_pages.for_study(study, path)
     assert says in str(caught.value)
 
 

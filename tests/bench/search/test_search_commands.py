@@ -13,16 +13,7 @@ import pytest
 from lightning_bench.bench.search import optuna_storage
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
-from tests.bench.search.running import (
-    MLP,
-    attempts,
-    bench,
-    kill,
-    ledgers,
-    start,
-    tuned_page,
-    write,
-)
+from tests.bench.search.running import MLP, attempts, bench, kill, ledgers, start, tuned_page, write
 from tests.commands import lock_holders, wait_for
 
 TWO = tuned_page({"trials": 3}, entries={"MLP": MLP, "LeNet": {"model": "lenet", "group": "g"}})

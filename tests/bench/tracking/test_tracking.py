@@ -14,12 +14,7 @@ import pytest
 
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.tracking import weights_and_biases
-from tests.bench.run.test_training import (
-    SLOW,
-    SMALL,
-    start_slow,
-    wait_for_a_running_slow_run,
-)
+from tests.bench.run.test_training import SLOW, SMALL, start_slow, wait_for_a_running_slow_run
 from tests.commands import bench
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench.plan import plan
-from lightning_bench.bench.plan import rules as rules_module
+from lightning_bench.bench.plan import check_rules, plan
 from lightning_bench.bench.store.record import Epoch
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.store.trial import Ledger, Trial
@@ -37,7 +36,7 @@ def made(page: Any, change: Any = None) -> plan.Plan:
 
 
 def broken(found: plan.Plan) -> dict[str, list[str]]:
-    return {rule.name: breaches for rule, breaches in rules_module.check(found) if breaches}
+    return {rule.name: breaches for rule, breaches in check_rules.check(found) if breaches}
 
 
 def test_a_good_study_keeps_every_rule(page) -> None:
@@ -100,18 +99,18 @@ def test_each_breach_is_found_by_its_rule(page, change: Any, rules: set[str], sa
     ],
 )
 def test_a_mean_far_beyond_print_is_implausible(printed, mean, higher, beyond) -> None:
-    figure = rules_module.Printed("A", "digits", "accuracy", printed, higher, "FCN, Table 5")
-    assert rules_module._beyond(mean, figure) is beyond
+    figure = check_rules.Printed("A", "digits", "accuracy", printed, higher, "FCN, Table 5")
+    assert check_rules._beyond(mean, figure) is beyond
 
 
 def test_the_entry_that_leaves_print_behind_is_named(page) -> None:
     # All means are 0.5; taken for a loss, that is well below what is printed of A.
     figures = [
-        rules_module.Printed("A", "digits", "accuracy", 0.9, False, "FCN, Table 5"),
-        rules_module.Printed("B", "digits", "accuracy", 0.6, False, "FCN, Table 5"),
-        rules_module.Printed("A", "pets", "accuracy", 0.9, False, "FCN, Table 5"),
+        check_rules.Printed("A", "digits", "accuracy", 0.9, False, "FCN, Table 5"),
+        check_rules.Printed("B", "digits", "accuracy", 0.6, False, "FCN, Table 5"),
+        check_rules.Printed("A", "pets", "accuracy", 0.9, False, "FCN, Table 5"),
     ]
-    found = {rule.name: breaches for rule, breaches in rules_module.check(made(page), figures)}
+    found = {rule.name: breaches for rule, breaches in check_rules.check(made(page), figures)}
     assert found["plausible"] == ["A on digits: mean accuracy 0.5, where FCN, Table 5 prints 0.9"]
 
 
@@ -128,7 +127,7 @@ def test_an_entry_is_held_against_its_own_row_or_the_best_printed_one(page) -> N
 
 def test_every_rule_can_be_broken() -> None:
     rules = set().union(*(rules for _, rules, _ in BREACHES)) | {"tuning", "choices"}
-    assert {rule.name for rule in rules_module.RULES} == rules
+    assert {rule.name for rule in check_rules.RULES} == rules
 
 
 def test_searches_have_one_budget_and_are_over(page) -> None:

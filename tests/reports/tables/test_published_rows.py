@@ -7,13 +7,13 @@ from lightning_bench.bench.study.study import Entry
 from lightning_bench.reports.build import build
 from lightning_bench.reports.render import csv_and_parquet, html, latex, markdown
 from lightning_bench.reports.request import PublishedRow
-from lightning_bench.reports.tables import printed_tables
+from lightning_bench.reports.tables import published_pages
 
 
-@pytest.mark.parametrize("name", printed_tables.names())
+@pytest.mark.parametrize("name", published_pages.names())
 def test_every_page_is_read_whole(name):
-    page = yaml.safe_load((printed_tables.FOLDER / f"{name}.yaml").read_text())
-    table = printed_tables.load(name)
+    page = yaml.safe_load((published_pages.FOLDER / f"{name}.yaml").read_text())
+    table = published_pages.load(name)
     groups = page.get("groups", {"": page.get("rows")})
     lines = [
         (group, *line)
@@ -35,9 +35,9 @@ def test_every_page_is_read_whole(name):
 
 def test_a_row_of_the_wrong_length_is_refused(tmp_path, monkeypatch):
     (tmp_path / "x.yaml").write_text("source: s\ntitle: t\ncolumns: [a, b]\nrows:\n  r: [1]\n")
-    monkeypatch.setattr(printed_tables, "FOLDER", tmp_path)
+    monkeypatch.setattr(published_pages, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match="1 values for 2 columns"):
-        printed_tables.load("x")
+        published_pages.load("x")
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_a_row_of_the_wrong_length_is_refused(tmp_path, monkeypatch):
     ],
 )
 def test_printed_values(text, value, spread):
-    found = printed_tables.read(text)
+    found = published_pages.read(text)
     assert (found.text, found.value, found.spread) == (text, value, spread)
 
 
 def test_rows_carry_source_and_remarks():
-    rows = printed_tables.rows(
+    rows = published_pages.rows(
         "vision-from-scratch", {"cifar10_top1": "cifar10/accuracy", "params_m": "parameters"}
     )
     by_label = {row.label: row for row in rows}
@@ -67,19 +67,19 @@ def test_rows_carry_source_and_remarks():
     assert not by_label["our gMLP"].remarks
     assert "EfficientNet-B7" not in by_label  # prints ImageNet alone
     with pytest.raises(ValueError, match="no printed column 'cifar11'"):
-        printed_tables.rows("vision-from-scratch", {"cifar11": "cifar10/accuracy"})
+        published_pages.rows("vision-from-scratch", {"cifar11": "cifar10/accuracy"})
 
 
 def test_rows_of_one_label_are_told_apart():
-    labels = [row.label for row in printed_tables.load("masked-lm-depth").rows]
+    labels = [row.label for row in published_pages.load("masked-lm-depth").rows]
     assert labels[:3] == ["BERT, 6 layers", "gMLP, 18 layers", "BERT, 12 layers"]
     assert "ViT-B/16, from scratch" in [
-        row.label for row in printed_tables.load("mixer-finetuning").rows
+        row.label for row in published_pages.load("mixer-finetuning").rows
     ]
 
 
 def test_a_table_of_facts_keeps_rows_of_counts_alone():
-    rows = printed_tables.rows("mixer-specifications", {"params_m": "parameters"})
+    rows = published_pages.rows("mixer-specifications", {"params_m": "parameters"})
     assert [row.label for row in rows][:2] == ["S/32", "S/16"]
     assert rows[5].remarks["parameters"].startswith("Exact counts")
 
@@ -103,7 +103,7 @@ def beside(make):
             label: Entry(model="m", group="MLP" if theirs else "Transformers", published=theirs)
             for label, theirs in labels.items()
         },
-        published=printed_tables.rows("vision-from-scratch", columns | {"params_m": "parameters"}),
+        published=published_pages.rows("vision-from-scratch", columns | {"params_m": "parameters"}),
     )
     return request, runs
 
@@ -157,7 +157,7 @@ def test_the_audit_holds_printed_counts_against_our_modules(make, beside):
 
 
 def test_without_a_doubt_there_is_no_audit(make):
-    row = PublishedRow(label="x", cite="c", cells={"parameters": printed_tables.read("61.7", 1e3)})
+    row = PublishedRow(label="x", cite="c", cells={"parameters": published_pages.read("61.7", 1e3)})
     request, runs = make.study({"a": [0.9]})
     entries = {"a": Entry(model="m", published="x")}
     request = make.change(request, entries=entries, published=[row])
