@@ -22,11 +22,13 @@ Source = Literal["measured", "published"]
 Kind = Literal["interval", "sd", "count", "number"]
 
 
-class _Frozen(BaseModel):
+class Frozen(BaseModel):
+    """Immutable, and without fields that it does not know."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Attempt(_Frozen):
+class Attempt(Frozen):
     """An attempt at a run that is not its result."""
 
     number: int
@@ -36,7 +38,7 @@ class Attempt(_Frozen):
     device_h: Annotated[float | None, Field(description="None where nobody could tell")] = None
 
 
-class Column(_Frozen):
+class Column(Frozen):
     """What stands in a column and how its numbers are printed: value × scale, fixed decimals."""
 
     id: str
@@ -52,7 +54,7 @@ class Column(_Frozen):
     signed: Annotated[bool, Field(description="a difference: + or − in front")] = False
 
 
-class Cell(_Frozen):
+class Cell(Frozen):
     """Numbers in the record's own units; `value` is None where there is nothing to show.
 
     An estimate has mean, SD and the 95 % t-interval over n runs; what one run can't tell is None.
@@ -71,7 +73,7 @@ class Cell(_Frozen):
     runs: Annotated[list[str], Field(description="keys of all its runs, done or not")] = []
 
 
-class Row(_Frozen):
+class Row(Frozen):
     """An entry's cells, in the order of the columns."""
 
     label: str
@@ -81,14 +83,14 @@ class Row(_Frozen):
     cite: str = ""
 
 
-class Note(_Frozen):
+class Note(Frozen):
     """A footnote; without a mark it speaks of the whole table."""
 
     text: str
     mark: str = ""
 
 
-class Table(_Frozen):
+class Table(Frozen):
     """A printed table, still as numbers."""
 
     id: str
@@ -99,7 +101,7 @@ class Table(_Frozen):
     notes: list[Note] = []
 
 
-class Comparison(_Frozen):
+class Comparison(Frozen):
     """Two entries on one data set, paired over the seeds that both have.
 
     `difference` is a − b in the metric's units; the verdict rests on `p_holm` alone.
@@ -136,7 +138,7 @@ class Comparison(_Frozen):
         return self.model_copy(update=changes)
 
 
-class OnExamples(_Frozen):
+class OnExamples(Frozen):
     """Two entries on the same test examples, their trained models held fixed.
 
     `difference` is a − b, the mean over seeds; low and high bound it by redrawing the examples.
@@ -171,14 +173,14 @@ class OnExamples(_Frozen):
         return self.model_copy(update=changes)
 
 
-class Fact(_Frozen):
+class Fact(Frozen):
     """A line of provenance."""
 
     label: str
     text: str
 
 
-class Lost(_Frozen):
+class Lost(Frozen):
     """An attempt that is not its run's result; its time was spent all the same."""
 
     dataset: str
@@ -188,7 +190,7 @@ class Lost(_Frozen):
     attempt: Attempt
 
 
-class Figure(_Frozen):
+class Figure(Frozen):
     """A drawing beside the report: figures/<name>.svg and .png."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
@@ -209,7 +211,7 @@ class Figure(_Frozen):
     ] = {}
 
 
-class SearchLines(_Frozen):
+class SearchLines(Frozen):
     """What can be drawn of a search: scores of the validation split, in the metric's units."""
 
     entry: str
@@ -221,7 +223,7 @@ class SearchLines(_Frozen):
     front: Annotated[list[tuple[float, float]], Field(description="cost and score")] = []
 
 
-class Report(_Frozen):
+class Report(Frozen):
     """All that the renderers need; report.json is exactly this."""
 
     version: int = REPORT_VERSION

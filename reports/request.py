@@ -6,13 +6,13 @@ beyond them is asked there by whoever makes a request, so that nothing here need
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lightning_bench.bench.store.measurements import Session
 from lightning_bench.bench.store.record import Environment, Examples, Record
 from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.study.study import Entry, Study
-from lightning_bench.reports.report import Attempt, State
+from lightning_bench.reports.report import Attempt, Frozen, State
 
 # Fractions that everybody prints in per cent.
 PERCENT = (
@@ -33,11 +33,7 @@ PERCENT = (
 LOWER_IS_BETTER = ("loss", "perplexity", "error", "mse", "mae")
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ReportedRun(_Frozen):
+class ReportedRun(Frozen):
     """One planned run and what became of it. A stale or failed run may carry a record too."""
 
     entry: Annotated[str, Field(description="label of its entry in the study")]
@@ -53,14 +49,14 @@ class ReportedRun(_Frozen):
     earlier: Annotated[list[Attempt], Field(description="before the record's own, if any")] = []
 
 
-class ModelFacts(_Frozen):
+class ModelFacts(Frozen):
     """What the catalogue of models knows of an entry's model."""
 
     family: Annotated[str, Field(description="models that differ in size alone share one")] = ""
     depth: Annotated[int | None, Field(description="blocks or layers, where it is known")] = None
 
 
-class ModelCounts(_Frozen):
+class ModelCounts(Frozen):
     """What a model counts, of one that nobody trains."""
 
     parameters: int
@@ -69,7 +65,7 @@ class ModelCounts(_Frozen):
     tokens: Annotated[int | None, Field(description="the length S of its sequences")] = None
 
 
-class PrintedValue(_Frozen):
+class PrintedValue(Frozen):
     """A value in print, in the column's printed unit (per cent; parameters as a count)."""
 
     text: str
@@ -77,7 +73,7 @@ class PrintedValue(_Frozen):
     spread: Annotated[float | None, Field(description="what stands after ±, of any kind")] = None
 
 
-class PublishedRow(_Frozen):
+class PublishedRow(Frozen):
     """A printed row to stand beside ours; by the ids of the report's columns."""
 
     label: str
@@ -87,7 +83,7 @@ class PublishedRow(_Frozen):
     remarks: Annotated[dict[str, str], Field(description="why a value can't be right")] = {}
 
 
-class Request(_Frozen):
+class Request(Frozen):
     """What is to be reported. Order matters: rows and columns come out as they stand here."""
 
     study: Study

@@ -14,7 +14,7 @@ from typing import Literal
 
 import torch
 
-from lightning_bench.bench.measure import energy, machine, model_counts
+from lightning_bench.bench.measure import energy, machine_state, model_counts
 from lightning_bench.bench.measure import step as step_module
 from lightning_bench.bench.measure.clock import Clock, Step, clock_of
 from lightning_bench.bench.measure.process_group import ProcessGroup, SingleProcess
@@ -100,7 +100,7 @@ class Worker:
 
     def block(self, number: int) -> Taken:
         """One round: a block of steps, and some single examples."""
-        busy, own = machine.busy_s(), time.process_time()
+        busy, own = machine_state.busy_s(), time.process_time()
         began = time.perf_counter()
         timed = self.throughput
         if timed.steps > 1:
@@ -119,7 +119,7 @@ class Worker:
             ]
         took = time.perf_counter() - began
         others = None
-        if busy is not None and (after := machine.busy_s()) is not None:
+        if busy is not None and (after := machine_state.busy_s()) is not None:
             others = max(0.0, after - busy - (time.process_time() - own)) / took
         return Taken(
             Block(
@@ -187,7 +187,7 @@ def _count(job: MeasureJob) -> Counts:
         variant = look_up(job.contender.model)
         model = variant.function(**job.contender.args)
         inputs = examples.example(variant, 1, **job.contender.args)
-        return model_counts.of(model, inputs, variant, job.contender.args)
+        return model_counts.count_model(model, inputs, variant, job.contender.args)
 
 
 def _units(job: MeasureJob) -> int:

@@ -21,10 +21,10 @@ def count(name: str, arguments: dict[str, Scalar]) -> Counts:
     with torch.device("meta"):
         model = variant.function(**arguments)
         inputs = example(variant, 1, **arguments)
-    return of(model, inputs, variant, arguments)
+    return count_model(model, inputs, variant, arguments)
 
 
-def of(
+def count_model(
     model: nn.Module, inputs: tuple[Tensor, ...], variant: Variant, arguments: dict[str, Scalar]
 ) -> Counts:
     """Count a model that exists, from one example."""

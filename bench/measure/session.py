@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
-from lightning_bench.bench.measure import machine
+from lightning_bench.bench.measure import machine_state
 from lightning_bench.bench.measure.protocol import (
     WORKER,
     Failed,
@@ -220,7 +220,7 @@ class SessionPlan:
         context.set_forkserver_preload([WORKER, *sorted(self.modules)])
         started = provenance.now()
         on_gpu = any(setting.device == "cuda" for _, setting in self.asked)
-        before = machine.observe(on_gpu)
+        before = machine_state.observe(on_gpu)
         jobs = [MeasureJob(contender, setting, self.pace) for contender, setting in self.asked]
         searched: dict[str, list[tuple[int, bool]]] = {}
         if self.search_batch:
@@ -235,7 +235,7 @@ class SessionPlan:
                 if contender.failure is None:
                     listener.turn(contender.job, number)
                     contender.turn(number)
-            after = machine.observe(on_gpu)
+            after = machine_state.observe(on_gpu)
             gpus = next((contender.ready.gpus for contender in contenders if contender.ready), [])
         environment = store.write_environment(provenance.environment(gpus))
         return Session(

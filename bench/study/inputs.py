@@ -5,8 +5,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from lightning_bench.bench.spec import WEIGHTS, DataSpec
-from lightning_bench.bench.study.messages import PageError
 from lightning_bench.bench.study.page import Location
+from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from lightning_bench import studies
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.study import page as pages
-from lightning_bench.bench.study.messages import PageError, page_error
 from lightning_bench.bench.study.page import Location, Page
+from lightning_bench.bench.study.page_errors import PageError, page_error
 from lightning_bench.bench.study.study import Study
 from lightning_bench.bench.study.validation import validated
 from lightning_bench.common.messages import nearest

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar
 from lightning_bench.bench.study.inputs import dataset_at
-from lightning_bench.bench.study.messages import PageError, page_error
+from lightning_bench.bench.study.page_errors import PageError, page_error
 from lightning_bench.bench.study.stages import StageRun, lineage
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet

@@ -18,8 +18,8 @@ from pydantic import Field, field_validator
 
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
 from lightning_bench.bench.study.inputs import dataset_at
-from lightning_bench.bench.study.messages import PageError
 from lightning_bench.bench.study.page import Location
+from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError

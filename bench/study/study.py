@@ -12,7 +12,7 @@ from lightning_bench.bench.study import stages
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.inputs import dataset_at
 from lightning_bench.bench.study.measure_settings import Measure
-from lightning_bench.bench.study.messages import PageError
+from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.bench.study.resolved import ResolvedEntry, resolve
 from lightning_bench.bench.study.search_cell import Cell, space_of
 from lightning_bench.bench.study.search_settings import Search

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lightning_bench.bench.study import compatibility
-from lightning_bench.bench.study.messages import PageError
 from lightning_bench.bench.study.page import Location
+from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.bench.study.resolved import ResolvedEntry, with_arguments
 from lightning_bench.bench.study.search_cell import space_of
 from lightning_bench.bench.study.search_settings import Search

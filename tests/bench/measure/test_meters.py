@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lightning_bench.bench.measure import energy, machine
+from lightning_bench.bench.measure import energy, machine_state
 
 
 def zone(folder: Path, name: str, energy_uj: int) -> Path:
@@ -47,14 +47,14 @@ def test_a_gpus_foreign_processes_are_those_that_are_not_ours():
             SimpleNamespace(pid=11),
         ],
     )
-    found = machine._gpu(nvml, 0, frozenset({11}))
+    found = machine_state._gpu(nvml, 0, frozenset({11}))
     assert (found.name, found.clock_mhz, found.foreign_processes) == ("A GPU", 1410, 1)
 
 
 def test_the_machine_tells_its_state():
-    found = machine.observe(gpus=False)
+    found = machine_state.observe(gpus=False)
     assert found.usable_cores >= 1
     assert found.available_bytes > 0
-    before = machine.busy_s()
+    before = machine_state.busy_s()
     sum(range(3_000_000))
-    assert machine.busy_s() > before
+    assert machine_state.busy_s() > before

@@ -122,7 +122,7 @@ def test_attention_is_counted_with_and_without_weights(name):
     """On the meta device it falls apart into products, on a CPU it is one fused operation."""
     small = {"image_size": 32} if name.startswith("vit") else {"length": 16, "vocab_size": 100}
     found = model_counts.look_up(name)
-    real = model_counts.of(
+    real = model_counts.count_model(
         create(name, **small), model_counts.example(found, 1, **small), found, small
     )
     on_meta = model_counts.count(name, small)
