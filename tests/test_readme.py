@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +14,7 @@ from lightning_bench.bench.study.page import scalar
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.study import Entry, Study
 from lightning_bench.models.registry import catalogue as model_catalogue
+from lightning_bench.models.registry.contract import check
 
 ROOT = Path(__file__).parents[1]
 TEXT = {".py", ".md", ".yaml", ".toml", ".txt", ".html", ".tex", ".json", ".jinja"}
@@ -48,13 +48,16 @@ def test_the_pages_in_it_are_of_a_study() -> None:
     assert Search.model_validate(search["search"]).trials == 16
 
 
-def test_the_model_of_ones_own_in_it_is_one() -> None:
+def test_the_model_of_ones_own_in_it_keeps_the_contract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = re.search(r"```python\n(# models/mynet.py\n.*?)```", README, flags=re.DOTALL)
     assert code is not None
-    module: dict[str, Any] = {}
-    exec(code[1], module)
-    model = module["my_net"](channels=1, image_size=8, classes=10, width=4)
-    assert sum(p.numel() for p in model.parameters()) == 64 * 4 + 4 + 4 * 10 + 10
+    (tmp_path / "mynet.py").write_text(code[1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    results = list(check("mynet.py:MyNet"))
+    assert [result.name for result in results if result.status == "failed"] == []
+    assert sum(result.status == "passed" for result in results) >= 8
 
 
 def test_no_registry_and_no_machine_is_named() -> None:

@@ -104,7 +104,9 @@ def read_signature(
     A parameter `**options: Unpack[Options]` takes the arguments that the TypedDict names; their
     defaults are those of `base`, the arguments of the general variant that it hands them on to.
     """
-    hints = get_type_hints(function)
+    # Of a class, the hints of its fields are not those of its arguments.
+    arguments_of = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
+    hints = get_type_hints(arguments_of)
     where = function.__name__
     arguments: dict[str, Argument] = {}
     for parameter in inspect.signature(function).parameters.values():

@@ -223,7 +223,13 @@ def _run(*arguments: str) -> dict[str, Any]:
     if done.returncode:
         raise ModelError(f"the models could not be counted: {_last_line(done.stderr)}")
     # A user's module may print, too.
-    facts: dict[str, Any] = json.loads(_last_line(done.stdout))
+    try:
+        facts: dict[str, Any] = json.loads(_last_line(done.stdout))
+    except ValueError:
+        raise ModelError(
+            "the models could not be counted: the process ended before it had, as sys.exit or "
+            "os._exit in a model's code would have it"
+        ) from None
     return facts
 
 

@@ -142,7 +142,8 @@ def source_files(name: str) -> tuple[Mapping[str, Path], frozenset[str]]:
     """The user's own files behind a model, by name, and the modules of ours that they import.
 
     They are those of the project, and of the model's own top-level package, that its module
-    reaches by imports. A file of the project is named as in `./models/mynet.py`.
+    reaches by imports. A file that is not installed is named from the page's folder,
+    as in `./models/mynet.py`.
     """
     model = locate(name)
     files: dict[str, Path] = {}
@@ -189,8 +190,10 @@ def _of_project(path: Path) -> Path | None:
 
 
 def _name(root: Path, file: Path) -> str:
-    if within := _of_project(file):
-        return f"./{within.as_posix()}"
+    """A file's name in records: from the page's folder, wherever the command was started."""
+    if not _INSTALLED & set(file.parts):
+        name = Path(os.path.relpath(file, project_folders()[0])).as_posix()
+        return name if name.startswith("../") else f"./{name}"
     name = file.relative_to(root).as_posix()
     return f"installed/{name}" if name.partition("/")[0] in _ROOMS else name
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lightning_bench.models.errors import UnknownModel
-from lightning_bench.models.registry import user_code
+from lightning_bench.models.errors import ModelError, UnknownModel
+from lightning_bench.models.registry import catalogue, user_code
 
 
 @pytest.fixture
@@ -130,3 +130,35 @@ def test_what_is_wrong_is_one_line(project, name: str, says: str) -> None:
         user_code.import_module(name)
     assert "\n" not in str(error.value)
     assert str(error.value).startswith(name)
+
+
+def test_files_have_the_same_names_from_every_working_directory(project, monkeypatch) -> None:
+    root = project(nets__deep="from . import side\n", nets__side="x = 1\n")
+    (root / "pages").mkdir()
+    user_code.look_beside(root / "pages" / "page.yaml")
+    named = set()
+    for folder in (root, root / "pages", root.parent):
+        monkeypatch.chdir(folder)
+        named.add(frozenset(user_code.source_files("../nets/deep.py:make")[0]))
+    assert named == {frozenset({"../nets/deep.py", "../nets/side.py"})}
+
+
+@pytest.mark.parametrize("ends", ["raise SystemExit(0)", "import os; os._exit(0)"])
+def test_a_model_that_ends_its_process_is_one_line(project, ends: str) -> None:
+    text = f"def make(*, channels: int = 3, image_size: int = 8, classes: int = 10):\n    {ends}\n"
+    project(leaving=text)
+    with pytest.raises(ModelError, match="the process ended before it had"):
+        catalogue.find("leaving.py:make")
+
+
+def test_a_class_is_a_model_as_a_function_is(project) -> None:
+    project(
+        small="from torch import nn\n\n\nclass Small(nn.Module):\n"
+        "    def __init__(self, *, channels: int = 3, image_size: int = 8, classes: int = 10):\n"
+        "        super().__init__()\n"
+        "        self.head = nn.Linear(channels * image_size**2, classes)\n\n"
+        "    def forward(self, x):\n        return self.head(x.flatten(1))\n"
+    )
+    entry = catalogue.find("small.py:Small")
+    assert entry.parameters == 3 * 64 * 10 + 10
+    assert set(entry.arguments) == {"channels", "image_size", "classes"}
