@@ -54,7 +54,7 @@ class Log:
 
 
 def contender(name: str, label: str = "", **args: float) -> Contender:
-    return Contender(label=label or name, model=f"tests.measure.synthetic:{name}", args=args)
+    return Contender(label=label or name, model=f"tests.bench.measure.synthetic:{name}", args=args)
 
 
 def session(
