@@ -1,6 +1,6 @@
 """A real SLURM on this machine: munged, slurmctld and two slurmd, as root and without systemd.
 
-    python -m tests.bench.execute.slurm.cluster        brings one up, says how to use it, and ends with Ctrl-C
+    python -m tests.bench.execute.slurm.cluster    brings one up, until Ctrl-C
 
 The nodes are pretended: two daemons on one host, each with two processors to give away. Nothing is
 left behind: the daemons die with whoever started them. Accounting there is none, as on many
