@@ -8,7 +8,7 @@ import pytest
 from tests.mirror import DATA, MODELS
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing is read from, or left in, the cache of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:

@@ -173,6 +173,7 @@ def small(*, channels: int = 1, image_size: int = 8, classes: int = 10, width: i
 def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "acme_models.py").write_text(THIRD_PARTY)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BENCH_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
 
@@ -235,6 +236,7 @@ def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(
 
 
 def test_models_with_arguments_are_counted_without_torch_here(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("BENCH_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     known = catalogue.entries()["mixer-s32"]
     wanted = [("mixer-s32", {}), ("mlp", {"depth": 0, "classes": 2}), ("vit", {"heads": 5})]
