@@ -17,7 +17,7 @@ KEY_VERSION = 1
 
 Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lamb"]
 Schedule = Literal["constant", "linear", "cosine"]
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 #: Model arguments that name a repository of weights; where it lies on a machine is in no key.
 WEIGHTS = frozenset({"encoder", "weights"})
 
@@ -53,7 +53,9 @@ class Recipe(Settings):
     mixup: Annotated[float, Field(ge=0, description="alpha")] = 0.0
     cutmix: Annotated[float, Field(ge=0, description="alpha; with mixup, either")] = 0.0
     whole_words: Annotated[bool, Field(description="mask the tokens of a word together")] = False
-    precision: Precision = "fp32"
+    precision: Annotated[
+        Precision, Field(description="fp32 is IEEE on every device; tf32, fp16: on a GPU")
+    ] = "fp32"
     layer_decay: Annotated[
         float, Field(gt=0, le=1, description="factor of lr from each layer to the one below it")
     ] = 1.0

@@ -15,7 +15,7 @@ import torch
 from torch.utils.benchmark import Timer
 
 from lightning_bench.bench.measure.clock import WallClock
-from lightning_bench.bench.measure.protocol import Failed, Job, Ready
+from lightning_bench.bench.measure.protocol import Failed, MeasureJob, Ready
 from lightning_bench.bench.measure.session import SessionPlan
 from lightning_bench.bench.measure.warm_up import CAREFUL, QUICK, Pace
 from lightning_bench.bench.store.measurements import Contender, Setting
@@ -29,16 +29,16 @@ REPEATS = 3
 class Silent:
     """A listener that says nothing."""
 
-    def searching(self, job: Job, batch_size: int, fits: bool | None) -> None:
+    def searching(self, job: MeasureJob, batch_size: int, fits: bool | None) -> None:
         """Nothing."""
 
-    def preparing(self, job: Job) -> None:
+    def preparing(self, job: MeasureJob) -> None:
         """Nothing."""
 
-    def prepared(self, job: Job, answer: Ready | Failed) -> None:
+    def prepared(self, job: MeasureJob, answer: Ready | Failed) -> None:
         """Nothing."""
 
-    def turn(self, job: Job, number: int) -> None:
+    def turn(self, job: MeasureJob, number: int) -> None:
         """Nothing."""
 
     def tick(self) -> None:

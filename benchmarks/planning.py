@@ -8,6 +8,7 @@ Targets: 2 s for a plan, 3 s for collecting.
 """
 
 import gc
+import hashlib
 import json
 import subprocess
 import tempfile
@@ -19,7 +20,7 @@ from statistics import median
 from benchmarks.common import BENCH, verdict
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.store.record import Cost, DataFacts, Epoch, Provenance, Record
-from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.store.store import PREDICTIONS, Store
 from lightning_bench.bench.study.load import load
 
 PAGE = """\
@@ -35,8 +36,11 @@ scales: {{smoke: {{}}}}
 
 
 def fill(store: Store, page: Path) -> None:
-    """Put a finished record of every run into the store, each with a curve of 30 epochs."""
+    """Put a finished record of every run into the store, with a curve of 30 epochs, and a file of
+    predictions."""
     store.prepare()
+    predictions = bytes(400)
+    digest = hashlib.sha256(predictions).hexdigest()
     for number, run in enumerate(load(str(page)).runs()):
         metrics = {"accuracy": 0.9 + number % 97 / 1000}
         record = Record(
@@ -57,6 +61,7 @@ def fill(store: Store, page: Path) -> None:
                 device_h=2 / 3600, train_examples_per_s=20_000, peak_memory_bytes=600_000_000,
             ),
             data=DataFacts(fingerprint="0" * 64, train=1079, val=359, test=359),
+            predictions=digest,
             provenance=Provenance(
                 environment=None, sources=dict(source_digests.of_run(run.spec)), command=["bench"],
                 bench_version="0", git_revision="0" * 40, git_dirty=False, host="h",
@@ -65,6 +70,7 @@ def fill(store: Store, page: Path) -> None:
         )  # fmt: skip
         folder = store.folder(run.key, 1)
         folder.mkdir()
+        (folder / PREDICTIONS).write_bytes(predictions)
         store.write_record(folder, record)
 
 

@@ -1,13 +1,15 @@
 """Whole batches out of arrays in memory, in an order that (seed, epoch) alone decides."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lightning_bench.data.batch import Batch
+from lightning_bench.data.feed import Feed
 
 
 def generator(*numbers: int) -> torch.Generator:
@@ -59,6 +61,8 @@ class Loader(ABC):
         self.target, self.batch_size = target, batch_size
         # Lightning looks for `sampler.set_epoch`.
         self.sampler = order
+        #: Where the batches go; a data module has its loaders share its own.
+        self.feed = Feed()
 
     def __len__(self) -> int:
         """The number of batches of this rank; in training the same for all."""
@@ -73,10 +77,14 @@ class Loader(ABC):
         return self.batches()
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Yield the epoch's batches from that number on, each this rank's share of a global one."""
+        """The epoch's batches from that number on, each this rank's share of a global one."""
+        return self.feed.batches(self.host_batches(start), self.finish)
+
+    def host_batches(self, start: int) -> Generator[Any, None, None]:
+        """Yield what the host makes of these batches."""
         members = self.global_batches()
         for number in range(start, len(self)):
-            yield self.batch(number, members[number])
+            yield self.host_batch(number, members[number])
 
     def global_batches(self) -> Sequence[Tensor]:
         """The examples of each of the epoch's global batches."""
@@ -91,5 +99,13 @@ class Loader(ABC):
         return global_batch[self.sampler.rank :: self.sampler.world_size]
 
     @abstractmethod
-    def batch(self, number: int, global_batch: Tensor) -> Batch:
-        """Make this rank's share of a global batch, the epoch's of this number."""
+    def host_batch(self, number: int, global_batch: Tensor) -> Any:
+        """What the host makes of this rank's share of a global batch, the epoch's of this number.
+
+        A named tuple of tensors in the host's memory, whatever the device.
+        """
+
+    def finish(self, made: Any) -> Batch:
+        """Make the batch on the device that has the tensors now, without a look at their values."""
+        batch: Batch = made
+        return batch

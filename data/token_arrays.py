@@ -96,7 +96,7 @@ class TextLoader(Loader):
         )
         return torch.cat([batches[i] for i in shuffled.tolist()])
 
-    def batch(self, number: int, global_batch: Tensor) -> Batch:
+    def host_batch(self, number: int, global_batch: Tensor) -> Batch:
         """Gather, pad and mark."""
         index = self.share_of(global_batch)
         lengths = self.lengths[index]

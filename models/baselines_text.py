@@ -5,8 +5,8 @@ from torch import Tensor, nn
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.feedforward import FeedForward
 from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.pooling import TextPool, pooling
 from lightning_bench.models.layers.text.text_model import TextModel
-from lightning_bench.models.layers.text.text_pooling import TextPool, pooling
 from lightning_bench.models.layers.text.token_embedding import (
     EncoderLayers,
     FrozenEncoder,

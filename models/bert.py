@@ -3,17 +3,8 @@
 The small ones are those of Turc et al., 2019, "Well-read students learn better".
 """
 
-from typing import Unpack
-
-from lightning_bench.models.registry.arguments import TextOptions
-from lightning_bench.models.registry.registry import variant
+from lightning_bench.models.registry.registry import size, variant
 from lightning_bench.models.registry.transformers_library import HuggingFaceText, configuration
-
-
-class BertOptions(TextOptions, total=False):
-    """What the named sizes leave open."""
-
-    dropout: float
 
 
 @variant("BERT")
@@ -44,43 +35,19 @@ def bert(
     return HuggingFaceText(config, classes)
 
 
-@variant("BERT, 6 layers", of=bert, depth=6)
-def bert_6(**options: Unpack[BertOptions]) -> HuggingFaceText:
-    """BERT with 6 layers of 768."""
-    return bert(depth=6, **options)
+BASE = {"width": 768, "heads": 12, "hidden": 3072}
+for _name, _title, _summary, _depth in (
+    ("bert-6", "BERT, 6 layers", "BERT with 6 layers of 768.", 6),
+    ("bert-12", "BERT, 12 layers", "BERT-base: 12 layers of 768.", 12),
+    ("bert-24", "BERT, 24 layers", "BERT with 24 layers of 768 (narrower than BERT-large).", 24),
+    ("bert-48", "BERT, 48 layers", "BERT with 48 layers of 768.", 48),
+):
+    size(bert, _name, _title, _summary, {**BASE, "depth": _depth}, depth=_depth)
 
-
-@variant("BERT, 12 layers", of=bert, depth=12)
-def bert_12(**options: Unpack[BertOptions]) -> HuggingFaceText:
-    """BERT-base: 12 layers of 768."""
-    return bert(depth=12, **options)
-
-
-@variant("BERT, 24 layers", of=bert, depth=24)
-def bert_24(**options: Unpack[BertOptions]) -> HuggingFaceText:
-    """BERT with 24 layers of 768 (narrower than BERT-large)."""
-    return bert(depth=24, **options)
-
-
-@variant("BERT, 48 layers", of=bert, depth=48)
-def bert_48(**options: Unpack[BertOptions]) -> HuggingFaceText:
-    """BERT with 48 layers of 768."""
-    return bert(depth=48, **options)
-
-
-@variant("BERT-Tiny", of=bert)
-def bert_tiny(**options: Unpack[BertOptions]) -> HuggingFaceText:
-    """BERT with 2 layers of 128."""
-    return bert(depth=2, width=128, heads=2, hidden=512, **options)
-
-
-@variant("BERT-Mini", of=bert)
-def bert_mini(**options: Unpack[BertOptions]) -> HuggingFaceText:
-    """BERT with 4 layers of 256."""
-    return bert(depth=4, width=256, heads=4, hidden=1024, **options)
-
-
-@variant("BERT-Small", of=bert)
-def bert_small(**options: Unpack[BertOptions]) -> HuggingFaceText:
-    """BERT with 4 layers of 512."""
-    return bert(depth=4, width=512, heads=8, hidden=2048, **options)
+for _name, _title, _depth, _width, _heads in (
+    ("bert-tiny", "BERT-Tiny", 2, 128, 2),
+    ("bert-mini", "BERT-Mini", 4, 256, 4),
+    ("bert-small", "BERT-Small", 4, 512, 8),
+):
+    _fixed = {"depth": _depth, "width": _width, "heads": _heads, "hidden": 4 * _width}
+    size(bert, _name, _title, f"BERT with {_depth} layers of {_width}.", _fixed)

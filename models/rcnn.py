@@ -4,15 +4,12 @@ A 5×5 convolution and a pool, two recurrent layers, a pool, two recurrent layer
 over the image, a linear head. The paper counts 0.67, 1.19 and 1.86 million parameters.
 """
 
-from typing import Unpack
-
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.patch_embedding import check_channels
 from lightning_bench.models.layers.recurrent_conv import RecurrentConv
-from lightning_bench.models.registry.arguments import ImageOptions
-from lightning_bench.models.registry.registry import variant
+from lightning_bench.models.registry.registry import size, variant
 
 
 class RCNN(nn.Module):
@@ -50,13 +47,6 @@ class RCNN(nn.Module):
         return self.head(self.features(x).amax((2, 3)))
 
 
-class RCNNOptions(ImageOptions, total=False):
-    """What the named sizes leave open."""
-
-    steps: int
-    dropout: float
-
-
 @variant("RCNN")
 def rcnn(
     *,
@@ -73,19 +63,5 @@ def rcnn(
     return RCNN(channels, classes, width, steps, dropout)
 
 
-@variant("RCNN-96", of=rcnn)
-def rcnn_96(**options: Unpack[RCNNOptions]) -> RCNN:
-    """RCNN with 96 maps."""
-    return rcnn(width=96, **options)
-
-
-@variant("RCNN-128", of=rcnn)
-def rcnn_128(**options: Unpack[RCNNOptions]) -> RCNN:
-    """RCNN with 128 maps."""
-    return rcnn(width=128, **options)
-
-
-@variant("RCNN-160", of=rcnn)
-def rcnn_160(**options: Unpack[RCNNOptions]) -> RCNN:
-    """RCNN with 160 maps."""
-    return rcnn(width=160, **options)
+for _width in (96, 128, 160):
+    size(rcnn, f"rcnn-{_width}", f"RCNN-{_width}", f"RCNN with {_width} maps.", {"width": _width})

@@ -3,15 +3,12 @@
 The larger ones, for 224×224, come from timm (`models.timm_convnets`), which has none of these.
 """
 
-from typing import Unpack
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.patch_embedding import check_channels
-from lightning_bench.models.registry.arguments import ImageOptions
-from lightning_bench.models.registry.registry import variant
+from lightning_bench.models.registry.registry import size, variant
 
 
 class Block(nn.Module):
@@ -62,12 +59,6 @@ class SmallResNet(nn.Module):
         return self.head(self.blocks(self.stem(x)).mean((2, 3)))
 
 
-class ResNetOptions(ImageOptions, total=False):
-    """What the named sizes leave open."""
-
-    width: int
-
-
 @variant("Small ResNet", family="resnet")
 def resnet_small(
     *,
@@ -81,31 +72,6 @@ def resnet_small(
     return SmallResNet(channels, classes, layers, width)
 
 
-@variant("ResNet-20", of=resnet_small, depth=20)
-def resnet_20(**options: Unpack[ResNetOptions]) -> SmallResNet:
-    """CIFAR ResNet with 20 layers."""
-    return resnet_small(layers=20, **options)
-
-
-@variant("ResNet-32", of=resnet_small, depth=32)
-def resnet_32(**options: Unpack[ResNetOptions]) -> SmallResNet:
-    """CIFAR ResNet with 32 layers."""
-    return resnet_small(layers=32, **options)
-
-
-@variant("ResNet-44", of=resnet_small, depth=44)
-def resnet_44(**options: Unpack[ResNetOptions]) -> SmallResNet:
-    """CIFAR ResNet with 44 layers."""
-    return resnet_small(layers=44, **options)
-
-
-@variant("ResNet-56", of=resnet_small, depth=56)
-def resnet_56(**options: Unpack[ResNetOptions]) -> SmallResNet:
-    """CIFAR ResNet with 56 layers."""
-    return resnet_small(layers=56, **options)
-
-
-@variant("ResNet-110", of=resnet_small, depth=110)
-def resnet_110(**options: Unpack[ResNetOptions]) -> SmallResNet:
-    """CIFAR ResNet with 110 layers."""
-    return resnet_small(layers=110, **options)
+for _n in (20, 32, 44, 56, 110):
+    _summary = f"CIFAR ResNet with {_n} layers."
+    size(resnet_small, f"resnet-{_n}", f"ResNet-{_n}", _summary, {"layers": _n}, depth=_n)

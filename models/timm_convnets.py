@@ -59,12 +59,7 @@ def bit_r152x4(*, channels: int = 3, image_size: int = 480, classes: int = 1000)
 
 
 @variant("NFNet-F4+", family="nfnet")
-def nfnet_f4plus(
-    *,
-    channels: int = 3,
-    image_size: int = 512,
-    classes: int = 1000,
-) -> nn.Module:
+def nfnet_f4plus(*, channels: int = 3, image_size: int = 512, classes: int = 1000) -> nn.Module:
     """NFNet-F4+, the wider F4 for pre-training on JFT (Brock et al., 2021, appendix)."""
     from timm.models.nfnet import NormFreeNet, model_cfgs
 

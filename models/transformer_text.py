@@ -5,9 +5,9 @@ import math
 from torch import Tensor, nn
 
 from lightning_bench.models.layers.drop_path import drop_paths
+from lightning_bench.models.layers.pooling import TextPool
 from lightning_bench.models.layers.position_embedding import Positions, positions
 from lightning_bench.models.layers.text.text_model import Stack, TextModel
-from lightning_bench.models.layers.text.text_pooling import TextPool
 from lightning_bench.models.layers.text.token_embedding import EncoderLayers, embedding
 from lightning_bench.models.registry.registry import variant
 from lightning_bench.models.vit import Block

@@ -6,7 +6,7 @@ z_l = MLP(LN(z'_l)) + z'_l
 y = LN(z_L⁰)
 """
 
-from typing import Literal, TypedDict, Unpack
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,10 @@ from lightning_bench.models.layers.drop_path import drop_paths
 from lightning_bench.models.layers.feedforward import FeedForward
 from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.patch_embedding import Patches
+from lightning_bench.models.layers.pooling import pooling
 from lightning_bench.models.layers.position_embedding import Positions, positions
 from lightning_bench.models.layers.resnet_patches import ResNetPatches
-from lightning_bench.models.registry.arguments import ImageOptions
-from lightning_bench.models.registry.registry import variant
+from lightning_bench.models.registry.registry import size, variant
 
 Pool = Literal["token", "mean"]
 
@@ -56,22 +56,6 @@ class ClassToken(nn.Module):
         return torch.cat([self.weight.expand(x.shape[0], 1, -1), x], dim=1)
 
 
-class FirstToken(nn.Module):
-    """Read the sequence at its class token."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map B×S×C to B×C."""
-        return x[:, 0]
-
-
-class MeanToken(nn.Module):
-    """Read the sequence as the mean of its tokens."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map B×S×C to B×C."""
-        return x.mean(1)
-
-
 class VisionTransformer(nn.Module):
     """Patches, positions, a Transformer encoder, and a linear head."""
 
@@ -98,7 +82,7 @@ class VisionTransformer(nn.Module):
             *(Block(width, heads, hidden, dropout, drop) for drop in drop_paths(drop_path, depth))
         )
         self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.pool = FirstToken() if self.extra else MeanToken()
+        self.pool = pooling(pool)
         self.head = nn.Linear(width, classes)
         self.apply(initialise)
 
@@ -106,15 +90,6 @@ class VisionTransformer(nn.Module):
         """Classify images B×C×H×W."""
         z = self.dropout(self.positions(self.token(self.patches(x))))
         return self.head(self.pool(self.norm(self.blocks(z))))
-
-
-class ViTOptions(ImageOptions, total=False):
-    """What the named sizes leave open."""
-
-    pool: Pool
-    positions: Positions
-    dropout: float
-    drop_path: float
 
 
 @variant("ViT")
@@ -148,6 +123,44 @@ def vit(
     )
 
 
+#: Of an encoder: the channels, the layers, the heads, and the hidden channels of each MLP.
+TI = {"width": 192, "depth": 12, "heads": 3, "hidden": 768}
+S = {"width": 384, "depth": 12, "heads": 6, "hidden": 1536}
+B = {"width": 768, "depth": 12, "heads": 12, "hidden": 3072}
+L = {"width": 1024, "depth": 24, "heads": 16, "hidden": 4096}
+H = {"width": 1280, "depth": 32, "heads": 16, "hidden": 5120}
+
+
+for _name, _title, _word, _patch, _size in (
+    ("vit-ti32", "ViT-Ti/32", "tiny", 32, TI),
+    ("vit-ti16", "ViT-Ti/16", "tiny", 16, TI),
+    ("vit-ti14", "ViT-Ti/14", "tiny", 14, TI),
+    ("vit-s32", "ViT-S/32", "small", 32, S),
+    ("vit-s16", "ViT-S/16", "small", 16, S),
+    ("vit-s14", "ViT-S/14", "small", 14, S),
+    ("vit-b32", "ViT-B/32", "base", 32, B),
+    ("vit-b16", "ViT-B/16", "base", 16, B),
+    ("vit-b14", "ViT-B/14", "base", 14, B),
+    ("vit-l32", "ViT-L/32", "large", 32, L),
+    ("vit-l16", "ViT-L/16", "large", 16, L),
+    ("vit-l14", "ViT-L/14", "large", 14, L),
+    ("vit-h32", "ViT-H/32", "huge", 32, H),
+    ("vit-h16", "ViT-H/16", "huge", 16, H),
+    ("vit-h14", "ViT-H/14", "huge", 14, H),
+):
+    _summary = f"Vision Transformer, {_word}, patches of {_patch}."
+    size(vit, _name, _title, _summary, {"patch": _patch, **_size})
+size(
+    vit,
+    "deit-b16",
+    "DeiT-B/16",
+    "DeiT-B (Touvron et al., 2021): ViT-B/16 with stochastic depth; the rest is its recipe.",
+    {"patch": 16, **B, "pool": "token", "positions": "learned", "dropout": 0.0},
+    {"drop_path": 0.1},
+    family="deit",
+)
+
+
 @variant("ViT-B/16 on a ResNet stem", family="vit-hybrid")
 def vit_hybrid_b16(
     *,
@@ -170,128 +183,3 @@ def vit_hybrid_b16(
         dropout=dropout,
         drop_path=drop_path,
     )
-
-
-@variant("DeiT-B/16", family="deit")
-def deit_b16(
-    *,
-    channels: int = 3,
-    image_size: int = 224,
-    classes: int = 1000,
-    drop_path: float = 0.1,
-) -> VisionTransformer:
-    """DeiT-B (Touvron et al., 2021): ViT-B/16 with stochastic depth; the rest is its recipe."""
-    return vit(
-        channels=channels,
-        image_size=image_size,
-        classes=classes,
-        patch=16,
-        **B,
-        drop_path=drop_path,
-    )
-
-
-class Size(TypedDict):
-    """Of an encoder: the channels, the layers, the heads, and the hidden channels of each MLP."""
-
-    width: int
-    depth: int
-    heads: int
-    hidden: int
-
-
-TI: Size = {"width": 192, "depth": 12, "heads": 3, "hidden": 768}
-S: Size = {"width": 384, "depth": 12, "heads": 6, "hidden": 1536}
-B: Size = {"width": 768, "depth": 12, "heads": 12, "hidden": 3072}
-L: Size = {"width": 1024, "depth": 24, "heads": 16, "hidden": 4096}
-H: Size = {"width": 1280, "depth": 32, "heads": 16, "hidden": 5120}
-
-
-@variant("ViT-Ti/32", of=vit)
-def vit_ti32(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, tiny, patches of 32."""
-    return vit(patch=32, **TI, **options)
-
-
-@variant("ViT-Ti/16", of=vit)
-def vit_ti16(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, tiny, patches of 16."""
-    return vit(patch=16, **TI, **options)
-
-
-@variant("ViT-Ti/14", of=vit)
-def vit_ti14(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, tiny, patches of 14."""
-    return vit(patch=14, **TI, **options)
-
-
-@variant("ViT-S/32", of=vit)
-def vit_s32(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, small, patches of 32."""
-    return vit(patch=32, **S, **options)
-
-
-@variant("ViT-S/16", of=vit)
-def vit_s16(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, small, patches of 16."""
-    return vit(patch=16, **S, **options)
-
-
-@variant("ViT-S/14", of=vit)
-def vit_s14(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, small, patches of 14."""
-    return vit(patch=14, **S, **options)
-
-
-@variant("ViT-B/32", of=vit)
-def vit_b32(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, base, patches of 32."""
-    return vit(patch=32, **B, **options)
-
-
-@variant("ViT-B/16", of=vit)
-def vit_b16(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, base, patches of 16."""
-    return vit(patch=16, **B, **options)
-
-
-@variant("ViT-B/14", of=vit)
-def vit_b14(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, base, patches of 14."""
-    return vit(patch=14, **B, **options)
-
-
-@variant("ViT-L/32", of=vit)
-def vit_l32(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, large, patches of 32."""
-    return vit(patch=32, **L, **options)
-
-
-@variant("ViT-L/16", of=vit)
-def vit_l16(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, large, patches of 16."""
-    return vit(patch=16, **L, **options)
-
-
-@variant("ViT-L/14", of=vit)
-def vit_l14(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, large, patches of 14."""
-    return vit(patch=14, **L, **options)
-
-
-@variant("ViT-H/32", of=vit)
-def vit_h32(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, huge, patches of 32."""
-    return vit(patch=32, **H, **options)
-
-
-@variant("ViT-H/16", of=vit)
-def vit_h16(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, huge, patches of 16."""
-    return vit(patch=16, **H, **options)
-
-
-@variant("ViT-H/14", of=vit)
-def vit_h14(**options: Unpack[ViTOptions]) -> VisionTransformer:
-    """Vision Transformer, huge, patches of 14."""
-    return vit(patch=14, **H, **options)

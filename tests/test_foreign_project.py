@@ -266,6 +266,7 @@ COMMANDS: dict[str, list[str]] = {
     "check": ["page.yaml"],
     "reproduce": ["KEY"],
     "check-model": ["nets/file.py:make"],
+    "check-device": ["--device", "cpu", "--devices", "1", "--steps", "1,2"],
 }
 
 

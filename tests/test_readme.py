@@ -15,6 +15,7 @@ from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.study import Entry, Study
 from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.registry.contract import check
+from tests.bench.device_check.cpu_check import report
 
 ROOT = Path(__file__).parents[1]
 TEXT = {".py", ".md", ".yaml", ".toml", ".txt", ".html", ".tex", ".json", ".jinja"}
@@ -81,6 +82,14 @@ def test_the_table_of_models_is_what_bench_prints() -> None:
     table = re.search(r"<!-- models -->\n\n(.*?)\n<!-- /models -->", README, flags=re.DOTALL)
     assert table is not None
     assert table[1] == model_catalogue.markdown_table()
+
+
+def test_the_table_of_devices_has_the_columns_of_a_report() -> None:
+    table = re.search(r"<!-- devices -->\n\n(.*?)\n\n<!-- /devices -->", README, flags=re.DOTALL)
+    assert table is not None
+    lines = table[1].splitlines()
+    assert len(lines) >= 3
+    assert {line.count("|") for line in lines} == {report("ok").markdown_row().count("|")}
 
 
 def test_the_table_of_studies_is_that_of_the_pages() -> None:

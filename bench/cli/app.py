@@ -9,6 +9,7 @@ import typer
 import lightning_bench
 from lightning_bench.bench.cli.commands.cancel import cancel_command
 from lightning_bench.bench.cli.commands.check import check_command
+from lightning_bench.bench.cli.commands.check_device import check_device_command
 from lightning_bench.bench.cli.commands.check_model import check_model_command
 from lightning_bench.bench.cli.commands.compare import compare_command, diff_command
 from lightning_bench.bench.cli.commands.describe import describe_command
@@ -23,6 +24,8 @@ from lightning_bench.bench.cli.commands.run import run_command
 from lightning_bench.bench.cli.commands.status import status_command
 from lightning_bench.bench.cli.commands.sync import sync_command
 from lightning_bench.bench.errors import UserError
+from lightning_bench.data.errors import DataError
+from lightning_bench.models.errors import ModelError
 
 EXIT_CODES = """\
 Exit codes: 0 all is well; 1 the machine or bench itself failed; 2 wrong input, nothing was
@@ -53,6 +56,7 @@ app.command("sync")(sync_command)
 app.command("check")(check_command)
 app.command("reproduce")(reproduce_command)
 app.command("check-model")(check_model_command)
+app.command("check-device")(check_device_command)
 
 
 def _version(wanted: bool) -> None:
@@ -79,7 +83,7 @@ def run(arguments: list[str] | None = None) -> int:
         # `obj` tells a command whether it has a process of its own.
         own = arguments is None
         code = app(given or ["--help"], prog_name="bench", standalone_mode=False, obj=own)
-    except UserError as error:
+    except (UserError, DataError, ModelError) as error:
         return _complain(str(error), 2)
     except typer.TyperException as error:  # a wrong option or argument
         return _complain(" ".join(error.format_message().split()), 2)

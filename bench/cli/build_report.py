@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def folder(study: "Study", store: "Store", settings: Iterable[str]) -> Path:
     """Where the study's report goes; a changed study gets a folder of its own."""
-    name = f"{study.name}-{study.scale}"
+    name = study.name_at_scale
     changes = sorted(settings)
     if changes:
         name += "+" + hashlib.sha256("\n".join(changes).encode()).hexdigest()[:8]
@@ -203,8 +203,8 @@ def _measured(plan: "Plan", dataset: str) -> list[str]:
         return []
     found: set[str] = set()
     for planned in plan.runs:
-        if planned.run.dataset == dataset and planned.attempt and planned.attempt.record:
-            found |= planned.attempt.record.metrics.keys()
+        if planned.run.dataset == dataset and planned.record:
+            found |= planned.record.metrics.keys()
     names = [metric for probe in plan.study.probes for metric in PROBES[probe].metrics]
     return [name for name in names if name in found]
 

@@ -1,7 +1,6 @@
 """What `bench run` shows while it runs: a live view on a terminal, plain lines elsewhere."""
 
 import time
-from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,6 +12,7 @@ from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.execute.executor import Listener
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Epoch, Failure, Record
+from lightning_bench.common.messages import counted
 
 
 class RunDisplay(Listener):
@@ -61,12 +61,7 @@ class RunDisplay(Listener):
             self._live.update("importing torch and Lightning, once for all runs …")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give it back."""
         self._live.stop()
 
@@ -100,6 +95,8 @@ class RunDisplay(Listener):
         self._active.pop(planned.key, None)
         self._expected.pop(planned.key, None)
         self.done += 1
+        if record.afresh:
+            self._line("[yellow]afresh[/]", planned, record.afresh)
         if record.failure:
             self._line("[red]failed[/]", planned, _cause(record.failure))
         elif self._lines_on:
@@ -123,7 +120,7 @@ class RunDisplay(Listener):
 
     def stopping(self, running: int, *, left: bool) -> None:
         """The end was asked for."""
-        runs = f"{running} run{'' if running == 1 else 's'}"
+        runs = counted(running, "run")
         if left:
             goes = "goes" if running == 1 else "go"
             how = f"{runs} {goes} on in the cluster; bench cancel ends them"

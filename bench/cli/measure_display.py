@@ -1,9 +1,9 @@
 """Measuring with a display: what `bench measure` and a study with cost columns have in common."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,6 +14,8 @@ from lightning_bench.bench.cli.options import duration
 from lightning_bench.reports.text.numbers import joined
 
 if TYPE_CHECKING:
+    from lightning_bench.bench.execute.gpu_locks import Claim
+    from lightning_bench.bench.execute.job import Device
     from lightning_bench.bench.measure.protocol import Failed, MeasureJob, Ready
     from lightning_bench.bench.measure.warm_up import Pace
     from lightning_bench.bench.plan.plan import Plan
@@ -50,13 +52,12 @@ def measure(
     from lightning_bench.bench.measure.session import SessionPlan
     from lightning_bench.bench.store import session_files
     from lightning_bench.models.registry import catalogue as model_catalogue
-    from lightning_bench.models.registry import user_code
 
-    named = {contender.model for contender, _ in asked}
-    # The fork server finds what is installed, not what lies in the user's project.
-    modules = {model_catalogue.find(n).module for n in named if not user_code.is_user_model(n)}
+    models = [model_catalogue.find(contender.model) for contender, _ in asked]
+    # A module of others may change what every model computes: its own process alone imports it.
+    modules = {model.module for model in models if model.ours}
     pace = options.pace()
-    course = SessionPlan(
+    plan = SessionPlan(
         asked=asked,
         pace=pace,
         quick=options.quick,
@@ -66,21 +67,38 @@ def measure(
         varied=options.varied,
         search_batch=options.search_batch,
     )
-    with MeasureDisplay(console, len(asked), pace.rounds) as display:
-        session = course.run(store, display)
+    with (
+        _claimed([setting for _, setting in asked]) as claim,
+        MeasureDisplay(console, len(asked), pace.rounds) as display,
+    ):
+        if claim.warning:
+            console.print(claim.warning, soft_wrap=True)
+        session = replace(plan, gpus=claim.ids).run(store, display)
     session_files.keep(store, session)
     return session
 
 
-def for_study(console: Console, store: "Store", plan: "Plan") -> None:
+@contextmanager
+def _claimed(settings: "Sequence[Setting]") -> Iterator["Claim"]:
+    """The GPUs of a session, which no other bench uses meanwhile."""
+    from lightning_bench.bench.execute import devices, gpu_locks
+
+    needed = max((s.devices for s in settings if s.device == "cuda"), default=0)
+    with gpu_locks.claim(needed, needed) if needed else gpu_locks.Claim() as claim:
+        if needed:
+            devices.prepare_environment()
+        yield claim
+
+
+def for_study(console: Console, store: "Store", plan: "Plan", device: "Device") -> None:
     """Measure the models of a study that asks for it, unless that is done and nothing changed."""
-    from lightning_bench.bench.execute.devices import gpus
+    from lightning_bench.bench.execute.devices import resolve
     from lightning_bench.bench.measure import contenders
 
     runs, wanted = [planned.run for planned in plan.runs], plan.study.measure
     if wanted is None or not runs or contenders.find(store, runs, wanted):
         return
-    asked = contenders.asked(runs, wanted, "cuda" if gpus() else "cpu")
+    asked = contenders.asked(runs, wanted, resolve(device))
     models = len({contender.label for contender, _ in asked})
     console.print(f"{plan.study.name}: measuring {models} models ({joined(wanted.mode)})")
     store.prepare()
@@ -111,12 +129,7 @@ class MeasureDisplay:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give it back."""
         self._progress.stop()
 

@@ -5,9 +5,8 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,11 +16,8 @@ if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Study
 
 
-class Format(StrEnum):
-    """How a listing is printed."""
-
-    TABLE = "table"
-    JSON = "json"
+#: How a listing is printed.
+Format = Literal["table", "json"]
 
 
 def _complete_study(incomplete: str) -> list[str]:
@@ -68,6 +64,21 @@ ClusterSettings = Annotated[
 StoreFolder = Annotated[
     Path, typer.Option("--store", envvar="BENCH_STORE", help="The folder of all results.")
 ]
+
+
+def _parse_device(word: str) -> str:
+    from lightning_bench.bench.execute.devices import parse_device
+
+    return parse_device(word)
+
+
+DeviceOption = Annotated[
+    Any,
+    typer.Option(
+        metavar="auto|cpu|cuda", help="Which device to use; auto: a GPU if there is one.",
+        parser=_parse_device,
+    ),
+]  # fmt: skip
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -126,6 +137,15 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
         return plan.make(study, runs, attempts, source_digests.of_run, searches, before)
 
 
+def demand_attempts(plan: "Plan", store: "Store") -> None:
+    """Raise a UserError unless a run of the study was tried."""
+    from lightning_bench.bench.errors import UserError
+
+    if all(planned.attempt is None for planned in plan.runs):
+        name = plan.study.name
+        raise UserError(f"{store.root} has no run of {name} yet: first bench run {name}")
+
+
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
     """No garbage collection now, nor ever of what is made meanwhile: records, which are kept.
@@ -143,9 +163,9 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 def default_jobs(study: "Study") -> int:
     """How many runs of a study go side by side here."""
-    from lightning_bench.bench.execute.devices import room
+    from lightning_bench.bench.execute.devices import likely_room
 
-    return max(1, room("auto", study.devices or 1, study.threads))
+    return max(1, likely_room(study.devices or 1, study.threads))
 
 
 def echo_json(rows: Iterable[dict[str, Any]]) -> None:

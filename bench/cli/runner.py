@@ -63,17 +63,17 @@ class Runner:
 
         to_run, running = plan.to_run(retry_failed=self.retry_failed), plan.running()
         jobs = max(1, min(self.jobs, len(to_run)))
-        left_s = sum(planned.expected_s for planned in to_run) / jobs
+        left_s = sum(planned.expected_s for planned in to_run)
+        launcher = self._launcher(plan.study, jobs)
         self._announce(
             f"{plan.study.name} ({plan.study.scale}): {len(to_run)} of {len(plan.all)} runs to "
-            f"do, {jobs} at a time, about {duration(left_s)}",
+            f"do, {launcher.slots} at a time, about {duration(left_s / launcher.slots)}",
         )
-        launcher = self._launcher(plan.study, jobs)
-        with self._display(to_run + running, jobs) as display:
+        with self._display(to_run + running, launcher.slots) as display:
             work = RunQueue(to_run, running)
             listeners: Sequence[Listener] = [work, display, *([mirror] if mirror else [])]
             executor = Executor(self.store, launcher, self.execution, listeners)
-            with stopping_at_signals(executor, f"{plan.study.name}-{plan.study.scale}"):
+            with stopping_at_signals(executor, plan.study.name_at_scale):
                 executor.run(work, running)
 
     def search(self, plan: "Plan", storage: "BaseStorage") -> "Plan":
@@ -93,18 +93,18 @@ class Runner:
         unfinished = [ledger for ledger in plan.searches if not ledger.closed]
         left = sum(search.trials - len(ledger.trials) for ledger in unfinished)
         runs = left * len(search.seeds)
-        jobs = max(1, min(self.jobs, runs))
+        launcher = self._launcher(study, max(1, min(self.jobs, runs)))
+        jobs = launcher.slots
         self._announce(
             f"{study.name} ({study.scale}): {left} of {search.trials * len(plan.searches)} trials "
             f"to do, {jobs} at a time, at most about {duration(study.run_s * runs / jobs)}",
         )
-        launcher = self._launcher(study, jobs)
         with self._display([], jobs) as display:
             display.expect(runs, study.run_s)
             # The search hears of a run before the terminal does: it may have to stop it.
             executor = Executor(self.store, launcher, self.execution, [tuner, display], RETRIES)
             tuner.prune = executor.prune
-            with stopping_at_signals(executor, f"{study.name}-{study.scale}"):
+            with stopping_at_signals(executor, study.name_at_scale):
                 executor.run(tuner)
         return make_plan(study, self.store)
 
@@ -122,17 +122,21 @@ class Runner:
         if self.engine == "slurm":
             from lightning_bench.bench.execute.slurm import Slurm
 
-            return Slurm(jobs, self.store, study.cluster, f"{study.name}-{study.scale}")
+            return Slurm(jobs, self.store, study.cluster, study.name_at_scale)
         from lightning_bench.bench.execute.local import Local
         from lightning_bench.bench.study import inputs
-        from lightning_bench.models.registry import user_code
 
-        # The fork server finds what is installed, not what lies in the user's project.
+        # A module of others may change what every model computes: its own runs alone import it.
         variants = [entry.variant for entry in study.resolved.values()]
-        modules = {one.module for one in variants if not user_code.is_user_model(one.name)}
+        modules = {variant.module for variant in variants if variant.ours}
         for dataset in inputs.datasets(study).values():
             modules |= {dataset.module, inputs.task_module(dataset)}
-        return Local(jobs, self.execution.device, sorted(modules))
+        local = Local(
+            jobs, self.execution.device, sorted(modules), devices_a_run=self.execution.devices
+        )
+        if local.warning:
+            self._announce(local.warning)
+        return local
 
 
 @contextmanager

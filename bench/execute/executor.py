@@ -12,6 +12,7 @@ from lightning_bench.bench.execute.job import Execution, JobSpec
 from lightning_bench.bench.execute.launcher import Ending, Job, Launcher
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store.rank_failures import first_failure
 from lightning_bench.bench.store.record import Epoch, Failure, FailureClass, Record
 from lightning_bench.bench.store.store import Attempt, AttemptTaken, Damaged, Store, read_record
 
@@ -269,8 +270,9 @@ class Executor:
             with suppress(AttemptTaken), claim:
                 pass
         kind: FailureClass = "out-of-memory" if ending.kind == "out-of-memory" else "infrastructure"
-        moment = provenance.now()
         log = (folder / "log.txt").relative_to(self.store.root)
+        failure = Failure(kind=kind, message=f"the run's process {ending.how}", log=str(log))
+        moment = provenance.now()
         record = Record(
             key=active.planned.key,
             attempt=active.attempt,
@@ -279,7 +281,7 @@ class Executor:
             started=moment,
             ended=moment,
             provenance=active.job_spec.provenance(device=self.execution.device, environment=None),
-            failure=Failure(kind=kind, message=f"the run's process {ending.how}", log=str(log)),
+            failure=first_failure(folder) or failure,  # of a rank that could still tell
         )
         self.store.write_record(folder, record)
         return record

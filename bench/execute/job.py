@@ -1,6 +1,6 @@
 """The job spec that a parent sends to a worker, and the worker's exit codes; without torch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -10,11 +10,14 @@ from pydantic import TypeAdapter
 
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store import provenance
-from lightning_bench.bench.store.record import Provenance
+from lightning_bench.bench.store.record import Gpu, Provenance
 
 #: The module that carries out a job, by name alone: importing it imports torch.
 WORKER = "lightning_bench.bench.run.worker"
 
+#: Where a run is carried out.
+DeviceType = Literal["cpu", "cuda"]
+#: What one can ask for: `auto` is a GPU where there is one.
 Device = Literal["auto", "cpu", "cuda"]
 Strategy = Literal["ddp", "fsdp"]
 
@@ -31,7 +34,7 @@ UNWRITABLE = 74
 class Execution:
     """How runs are carried out; nothing of it is in a key."""
 
-    device: Device = "auto"
+    device: DeviceType = "cpu"
     devices: int = 1  # ranks, which share the global batch
     threads: int = 1  # of each rank
     strategy: Strategy = "ddp"
@@ -46,7 +49,7 @@ class JobSpec:
     store: Path
     spec: RunSpec
     attempt: int
-    device: Device
+    device: DeviceType
     gpus: tuple[str, ...]  # of this host, one a rank; empty on CPU
     threads: int  # of each rank
     sources: Mapping[str, str]
@@ -58,7 +61,9 @@ class JobSpec:
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt whose weights to start from; by default the newest
 
-    def provenance(self, *, device: str, environment: str | None) -> Provenance:
+    def provenance(
+        self, *, device: str, environment: str | None, gpus: Sequence[Gpu] = ()
+    ) -> Provenance:
         """The provenance of a record that this job leaves on this host."""
         return provenance.collect(
             sources=self.sources,
@@ -69,6 +74,7 @@ class JobSpec:
             threads=self.threads,
             strategy=self.strategy if self.devices > 1 else None,
             compiled=self.compile,
+            gpus=gpus,
         )
 
 

@@ -1,7 +1,8 @@
 """The launcher on this host: each run is a fresh process from a warm fork server.
 
 A process is forked ahead, so that a slot is not idle while the next run's process comes up; and a
-run is over as soon as its process says so, not when its memory has been given back.
+run is over as soon as its process says so, not when its memory has been given back. Of a GPU, whose
+memory the next one needs, only its end gives it back.
 """
 
 import signal
@@ -9,16 +10,24 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import connection, get_context
+from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from select import select
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.execute import devices
-from lightning_bench.bench.execute.job import STOPPED, TAKEN, WORKER, Device, JobSpec, run_worker
+from lightning_bench.bench.execute import devices, gpu_locks
+from lightning_bench.bench.execute.job import (
+    STOPPED,
+    TAKEN,
+    WORKER,
+    DeviceType,
+    JobSpec,
+    run_worker,
+)
 from lightning_bench.bench.execute.launcher import Ending, Job
+from lightning_bench.common.machine import worker_context
 from lightning_bench.common.memory import oom_kills
-from lightning_bench.common.processes import how_it_ended
+from lightning_bench.common.processes import how_it_ended, start_with_pipe
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -35,6 +44,7 @@ class LocalJob:
     process: BaseProcess
     pipe: "Pipe"
     oom_kills: int = 0
+    on_gpu: bool = False
     state: str = ""
     _code: int | None = field(default=None, init=False)
 
@@ -62,6 +72,10 @@ class LocalJob:
         self.process.kill()
         self.process.join()
 
+    def awaited(self) -> "list[Connection[JobSpec, int | None] | int]":
+        """What to wait for: its next word, while there may be one, and its end."""
+        return [self.process.sentinel, *([self.pipe] if self._code is None else [])]
+
     def _ended_with(self) -> int | None:
         """What it said last, or else what became of it; a None only wakes us."""
         try:
@@ -69,32 +83,52 @@ class LocalJob:
                 self._code = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
-        return self.process.exitcode if self._code is None else self._code
+        if self._code is None or (self.on_gpu and self.process.exitcode is None):
+            return self.process.exitcode
+        return self._code
 
 
 class Local:
-    """Runs as many at a time as there are slots, each with its own devices."""
+    """Runs as many at a time as there are slots, each with its own devices.
+
+    GPUs that another bench of this host uses are left to it, with the slots they would have been.
+    """
 
     outlives = False
 
-    def __init__(self, slots: int, device: Device = "auto", modules: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        slots: int,
+        device: DeviceType = "cpu",
+        modules: Iterable[str] = (),
+        *,
+        devices_a_run: int = 1,
+    ) -> None:
         self.slots = slots
-        self._gpus = [] if device == "cpu" else devices.gpus()
-        self._context = get_context("forkserver")
+        self._claim = gpu_locks.Claim()
+        if device == "cuda":
+            self._claim = gpu_locks.claim(slots * devices_a_run, devices_a_run)
+            there = len(devices.find(insist=True).cards)
+            if len(self._claim.ids) < min(slots * devices_a_run, there):
+                self.slots = len(self._claim.ids) // devices_a_run
+            devices.prepare_environment()
+        self.warning = self._claim.warning
+        self._context = worker_context()
         # The model files of the study, so that a fork has its libraries imported already.
         self._context.set_forkserver_preload([WORKER, *modules])
         self._spare: LocalJob | None = None
 
     def start(self, job_spec: JobSpec, slot: int) -> LocalJob:
         """Give an attempt to a process, with the devices of its slot."""
-        job_spec = replace(job_spec, gpus=devices.share(self._gpus, job_spec.devices, slot))
+        gpus = devices.share(self._claim.ids, job_spec.devices, slot)
+        job_spec = replace(job_spec, gpus=gpus)
         job, self._spare = self._spare or self._fork(), None
         try:
             job.pipe.send(job_spec)
         except OSError:  # somebody has killed the spare one
             job = self._fork()
             job.pipe.send(job_spec)
-        job.oom_kills = oom_kills()
+        job.oom_kills, job.on_gpu = oom_kills(), bool(gpus)
         return job
 
     def wait(self, jobs: Iterable[Job]) -> None:
@@ -102,22 +136,17 @@ class Local:
         local = [job for job in jobs if isinstance(job, LocalJob)]
         if local and self._spare is None:
             self._spare = self._fork()
-        connection.wait(
-            [what for job in local for what in (job.pipe, job.process.sentinel)], _POLL_S
-        )
+        connection.wait([what for job in local for what in job.awaited()], _POLL_S)
 
     def close(self) -> None:
-        """Let the spare process go."""
+        """Let the spare process and the GPUs go."""
         if self._spare is not None:
             self._spare.pipe.close()
             self._spare = None
+        self._claim.release()
 
     def _fork(self) -> LocalJob:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(theirs,))
-        process.start()
-        theirs.close()
-        return LocalJob(process, ours)
+        return LocalJob(*start_with_pipe(self._context, serve))
 
 
 def serve(pipe: "Connection[int | None, JobSpec]") -> None:

@@ -9,7 +9,12 @@ from lightning_bench.bench.execute.job import Execution
 from lightning_bench.bench.store.record import Environment, Provenance, Record
 
 _PROVENANCE = (
-    "git_revision", "git_dirty", "host", "device", "devices", "threads", "strategy", "compiled",
+    "git_revision", "git_dirty", "host", "device", "device_kind", "devices", "threads", "strategy",
+    "compiled",
+)  # fmt: skip
+
+_ENVIRONMENT = (
+    "python", "platform", "cpu", "cores", "gpus", "settings", "driver", "libraries",
 )  # fmt: skip
 
 #: Within this absolute tolerance two results are equal but for rounding.
@@ -96,7 +101,7 @@ def _circumstances(
 def _environment(was: Environment, now: Environment) -> list[str]:
     differences = [
         f"{name}: {getattr(was, name)} → {getattr(now, name)}"
-        for name in ("python", "platform", "cpu", "cores", "gpus", "settings")
+        for name in _ENVIRONMENT
         if getattr(was, name) != getattr(now, name)
     ]
     names = sorted(was.packages.keys() | now.packages.keys())

@@ -3,9 +3,11 @@
     jobs/<key>/log.txt          in the store: what the run's jobs printed
     jobs/<key>/order-<n>.json   the job spec of attempt n
 
-A job's comment names the run and the store, so that any parent finds it in the queue: no run is
-sent twice. The batch step, on the job's first node, asks the ranks to stop before the time is up,
-and has the job queued again when they have left a checkpoint; the next attempt goes on from there.
+A job's comment names the run, its attempt and the store, so that any parent finds it in the queue:
+no run is sent twice. A job that has left a record is over, though the queue may still show it, and
+a retry gets one of its own. The batch step, on the job's first node, asks the ranks to stop before
+the time is up, and has the job queued again when they have left a checkpoint; the next attempt goes
+on from there.
 
 SLURM's own commands do it all. What follows jobs through accounting, as submitit does, never hears
 of the end of a killed job on a cluster without.
@@ -28,10 +30,13 @@ from types import FrameType
 from typing import Literal
 
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.execute import devices
 from lightning_bench.bench.execute.job import (
     STOPPED,
     TAKEN,
     WORKER,
+    Device,
+    DeviceType,
     JobSpec,
     read_job_spec,
     write_job_spec,
@@ -40,6 +45,7 @@ from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.store.store import Attempt, Store
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.common.files import locked
+from lightning_bench.common.processes import end_now
 
 _POLL_S = 1.0
 #: The queue is asked no more often than this.
@@ -66,6 +72,7 @@ class Queued:
     id: str
     study: str
     key: str
+    attempt: int  # that it was sent for
     state: str
     reason: str
     began: str  # its present start, if it runs
@@ -97,10 +104,18 @@ def queued(store: Store) -> list[Queued]:
     jobs = []
     for line in listed.splitlines():
         number, study, state, reason, began, comment = line.split("|", 5)
-        mark, key, root = ([*comment.split(" ", 2), "", ""])[:3]
+        mark, key, attempt, root = ([*comment.split(" ", 3), "", "", ""])[:4]
         if mark == _MARK and root == str(store.root.resolve()):
-            jobs.append(Queued(number, study, key, state, reason, began))
+            jobs.append(Queued(number, study, key, int(attempt), state, reason, began))
     return sorted(jobs, key=lambda job: int(job.id))
+
+
+def device_of(device: Device, cluster: Cluster) -> DeviceType:
+    """What `auto` means on the cluster's nodes: a GPU where the page or `extra` asks for some."""
+    if device != "auto":
+        return device
+    asks = any(re.match(r"--(gpus|gres=\S*gpu|tres-per-task=\S*gpu)", w) for w in cluster.extra)
+    return "cuda" if cluster.gpus or asks else "cpu"
 
 
 class Slurm:
@@ -123,11 +138,21 @@ class Slurm:
         with locked(folder.parent / ".lock"):
             self.look()
             for job in self.jobs.values():
-                if job.key == job_spec.spec.key and not job.over:
+                if job.key == job_spec.spec.key and not job.over and not self._recorded(job):
                     return SlurmJob(job.id, self, job_spec)
             number = self._send(job_spec, folder)
             self.look()
         return SlurmJob(number, self, job_spec)
+
+    def _recorded(self, job: Queued) -> bool:
+        """Whether an attempt that a job was sent for, or queued again for, has left a record."""
+        newest = self.store.latest(job.key, job.attempt)
+        attempts = range(job.attempt, newest + 1)
+        return any(
+            self.store.folder(job.key, number).is_dir()
+            and self.store.read(job.key, number).state == "recorded"
+            for number in attempts
+        )
 
     def wait(self, jobs: Iterable[Job]) -> None:
         """Let a moment pass, and ask the queue now and then."""
@@ -156,7 +181,8 @@ class Slurm:
         answer = _call(
             "sbatch", *options(self.cluster, job_spec),
             "--parsable", "--requeue", "--open-mode=append", f"--output={folder / 'log.txt'}",
-            f"--job-name={self.study}", f"--comment={_MARK} {job_spec.spec.key} {job_spec.store}",
+            f"--job-name={self.study}",
+            f"--comment={_MARK} {job_spec.spec.key} {job_spec.attempt} {job_spec.store}",
             text="\n".join(lines),
         )  # fmt: skip
         # A federation adds the cluster's name.
@@ -339,8 +365,11 @@ def rank(path: Path) -> int:
     # The imports take seconds.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     try:
+        job_spec = read_job_spec(path)
+        if job_spec.device == "cuda":
+            devices.prepare_environment()
         worker = import_module(WORKER)
-        worker.main(read_job_spec(path), worker.Rank.of_slurm())
+        worker.main(job_spec, worker.Rank.of_slurm())
     except SystemExit as end:
         # The first rank speaks for all.
         first = os.environ.get("SLURM_PROCID", "0") == "0"
@@ -349,4 +378,7 @@ def rank(path: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit({"batch": batch, "rank": rank}[sys.argv[1]](Path(sys.argv[2])))
+    if sys.argv[1] == "rank":
+        # It may still be in a process group, which it is not to wait for.
+        end_now(rank(Path(sys.argv[2])))
+    sys.exit(batch(Path(sys.argv[2])))

@@ -1,4 +1,4 @@
-"""Energy meters: what a card or a processor says that it has used, in joules.
+"""Energy meters: what a processor says that it has used, in joules; a GPU's is in `nvml`.
 
 An estimate, and labelled so: a meter counts all that runs on its chip, idle power too, and is
 read a few times a second at most.
@@ -6,7 +6,7 @@ read a few times a second at most.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 POWERCAP = Path("/sys/class/powercap")
 
@@ -15,6 +15,7 @@ class Meter(Protocol):
     """A counter of joules that only grows."""
 
     source: str
+    least_block_s: float  # a shorter block would be lost between two readings of its counter
 
     def read_j(self) -> float:
         """The joules since some moment."""
@@ -24,6 +25,7 @@ class Rapl:
     """The packages of a processor, through the kernel's powercap interface."""
 
     source = "RAPL"
+    least_block_s = 0.0  # it moves a thousand times a second
 
     def __init__(self, zones: Sequence[Path]) -> None:
         self._zones = zones
@@ -40,19 +42,6 @@ class Rapl:
         return self._total_uj / 1e6
 
 
-class Nvml:
-    """An NVIDIA card, through its management library."""
-
-    source = "NVML"
-
-    def __init__(self, nvml: Any, handle: Any) -> None:
-        self._nvml, self._handle = nvml, handle
-
-    def read_j(self) -> float:
-        """The joules since the driver was loaded."""
-        return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) / 1000
-
-
 def cpu_meter(root: Path = POWERCAP) -> Meter | None:
     """The processor's meter, where the kernel has one and lets us read it."""
     # intel-rapl:0 is a package (AMD's too); intel-rapl:0:1 a part of it, counted there already.
@@ -62,16 +51,3 @@ def cpu_meter(root: Path = POWERCAP) -> Meter | None:
         return Rapl(zones) if zones else None
     except (OSError, ValueError):
         return None  # only root may read it: a side channel, as the kernel sees it
-
-
-def gpu_meter(uuid: str) -> Meter | None:
-    """The card's meter, where it has one."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        meter = Nvml(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid))
-        meter.read_j()
-    except pynvml.NVMLError:
-        return None
-    return meter

@@ -1,11 +1,18 @@
 """Exact counts of a model, on the meta device, where nothing is allocated."""
 
+import os
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
 import torch
 from torch import Tensor, nn
 
 from lightning_bench.bench.spec import Scalar
 from lightning_bench.bench.store.measurements import Counts
-from lightning_bench.models.registry import counting, flops
+from lightning_bench.common.processes import send_output
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry import catalogue, counting, flops
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.model_variant import Variant
 from lightning_bench.models.registry.registry import look_up
@@ -13,6 +20,22 @@ from lightning_bench.models.registry.registry import look_up
 #: A backward pass makes two products of the size of each forward one: by the weights' gradient,
 #: and by the input's. (FlopCounterMode's own count of it is wrong for depthwise convolutions.)
 TRAINING = 3
+
+
+def count_apart(name: str, arguments: dict[str, Scalar]) -> Counts:
+    """Count as `count` does; a model whose module is not ours in a process of its own.
+
+    What that module does when it is imported is so done to no other model.
+    """
+    if catalogue.find(name).ours:
+        return count(name, arguments)
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with ProcessPoolExecutor(1, context, send_output, (os.devnull,)) as process:
+        try:
+            return process.submit(count, name, arguments).result()
+        except BrokenProcessPool:
+            raise ModelError(f"{name}: its process ended before it was counted") from None
 
 
 def count(name: str, arguments: dict[str, Scalar]) -> Counts:

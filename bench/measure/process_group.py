@@ -1,13 +1,12 @@
 """The process group of one contender on several devices: they warm up, start and stop together."""
 
-from datetime import timedelta
 from typing import Literal
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-_TIMEOUT = timedelta(minutes=5)
+from lightning_bench.bench.run import collectives
 
 
 class SingleProcess:
@@ -35,20 +34,13 @@ class SingleProcess:
 
 
 class ProcessGroup(SingleProcess):
-    """Ranks of a process group: gloo between CPUs, NCCL between GPUs."""
+    """Ranks of a process group like that of a run; what they agree on lies on the CPU."""
 
     def __init__(self, device: Literal["cpu", "cuda"], rank: int, size: int, meeting: str) -> None:
         self.rank = rank
-        self._device = torch.device(device, rank) if device == "cuda" else torch.device("cpu")
-        if device == "cuda":
-            torch.cuda.set_device(self._device)
-        dist.init_process_group(
-            "nccl" if device == "cuda" else "gloo",
-            init_method=f"file://{meeting}",
-            rank=rank,
-            world_size=size,
-            timeout=_TIMEOUT,
-        )
+        self._ids = [torch.cuda.current_device()] if device == "cuda" else None
+        store = dist.FileStore(meeting, size)  # type: ignore[attr-defined]
+        collectives.join(device, store, rank, size)
 
     def all_agree(self, value: bool) -> bool:
         """Whether every process says so."""
@@ -56,7 +48,7 @@ class ProcessGroup(SingleProcess):
 
     def all_max(self, value: float) -> float:
         """The largest of all processes' numbers."""
-        largest = torch.tensor(value, dtype=torch.float64, device=self._device)
+        largest = torch.tensor(value, dtype=torch.float64)
         dist.all_reduce(largest, dist.ReduceOp.MAX)
         return largest.item()
 
@@ -66,10 +58,10 @@ class ProcessGroup(SingleProcess):
 
     def data_parallel(self, model: nn.Module) -> nn.Module:
         """The model, its gradients averaged over all processes."""
-        ids = [self._device.index] if self._device.type == "cuda" else None
-        shared: nn.Module = nn.parallel.DistributedDataParallel(model, device_ids=ids)
+        shared: nn.Module = nn.parallel.DistributedDataParallel(model, device_ids=self._ids)
         return shared
 
     def destroy(self) -> None:
-        """Leave the group; gloo aborts where a process ends as a member."""
+        """Leave the group when all do; gloo aborts where a process ends as a member."""
+        self.barrier()
         dist.destroy_process_group()

@@ -11,10 +11,12 @@ from lightning_bench.bench.store.measurements import (
     Contender,
     Counts,
     FailureKind,
+    Kernels,
     Memory,
     Setting,
     WarmUp,
 )
+from lightning_bench.bench.store.record import Environment, Gpu
 
 #: The module that measures a contender, by name alone: importing it imports torch.
 WORKER = "lightning_bench.bench.measure.measuring_worker"
@@ -30,7 +32,9 @@ class MeasureJob:
     counted: bool = True
     latency: bool = True
     rank: int = 0
+    gpus: tuple[str, ...] = ()  # of this host, one a rank; empty on CPU
     meeting: str = ""  # a file through which several devices' processes find each other
+    shared: bool = False  # whether others wait on the same GPU, for whom its memory is freed
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,12 @@ class Ready:
     first_batch_s: float | None
     compile_s: float | None
     warm_up: WarmUp
+    kernels: Kernels
     memory: Memory
     energy_source: str | None
     round_s: float  # what a round of it will take, about
-    gpus: list[str]
+    gpus: list[Gpu]
+    environment: Environment | None  # where it took a GPU to know it
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class Taken:
 
     block: Block
     latency_s: list[float]
+    own_cores: float = 0.0  # what its process used meanwhile
+    processes: frozenset[int] | None = None  # on the GPU, ours too
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The steps that are timed: a forward pass as in evaluation, or a training step."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -8,19 +9,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lightning_bench.bench.measure.clock import Step
 from lightning_bench.bench.spec import Precision
 from lightning_bench.bench.store.measurements import Contender, Setting
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.model_variant import Variant
 from lightning_bench.models.registry.registry import look_up
 
-_DTYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass
 class TimedModel:
-    """A model on its device, with inputs that stay there."""
+    """A model on its device."""
 
     model: nn.Module
     variant: Variant
@@ -28,20 +28,14 @@ class TimedModel:
     setting: Setting
 
     def inputs(self, batch: int) -> tuple[Tensor, ...]:
-        """Made-up inputs: their values don't change what a step costs."""
-        made = example(self.variant, batch, **self.contender.args)
-        return tuple(each.to(self.setting.device) for each in made)
+        """Made-up inputs, made where they stay: their values don't change what a step costs."""
+        with torch.device(self.setting.device):
+            return example(self.variant, batch, **self.contender.args)
 
-    def step(self, model: nn.Module, batch: int) -> Step:
+    def step(self, model: nn.Module, batch: int) -> "TimedStep":
         """One step of this setting's mode."""
-        make = _infer if self.setting.mode == "infer" else _train
-        return make(model, self.inputs(batch), self._autocast())
-
-    def _autocast(self) -> Callable[[], AbstractContextManager[object]]:
-        dtype = _DTYPES.get(self.setting.precision)
-        if dtype is None:
-            return nullcontext
-        return lambda: torch.autocast(self.setting.device, dtype)
+        make = InferenceStep if self.setting.mode == "infer" else TrainingStep
+        return make(model, lambda: self.inputs(batch), self.setting)
 
 
 def make(contender: Contender, setting: Setting) -> TimedModel:
@@ -51,43 +45,93 @@ def make(contender: Contender, setting: Setting) -> TimedModel:
     return TimedModel(model, variant, contender, setting)
 
 
-def _infer(
-    model: nn.Module,
-    inputs: tuple[Tensor, ...],
-    autocast: Callable[[], AbstractContextManager[object]],
-) -> Step:
-    model.eval()
+class TimedStep(ABC):
+    """A step of a model, and the inputs that it holds on the device."""
 
-    def step() -> None:
-        with torch.inference_mode(), autocast():
-            model(*inputs)
+    def __init__(
+        self, model: nn.Module, make_inputs: Callable[[], tuple[Tensor, ...]], setting: Setting
+    ) -> None:
+        self.model, self._make_inputs = model, make_inputs
+        dtype = _AUTOCAST.get(setting.precision)
+        self._autocast: Callable[[], AbstractContextManager[object]] = (
+            nullcontext if dtype is None else lambda: torch.autocast(setting.device, dtype)
+        )
+        self._inputs: tuple[Tensor, ...] = ()
+        self.make_inputs()
 
-    return step
+    @abstractmethod
+    def __call__(self) -> None:
+        """Take the step."""
+
+    def make_inputs(self) -> None:
+        """Make the inputs, anew where they were dropped."""
+        self._inputs = self._make_inputs()
+
+    def drop_inputs(self) -> None:
+        """Drop all that the next step can make anew."""
+        self._inputs = ()
+
+    def state(self) -> Iterator[Tensor]:
+        """The tensors that live from step to step."""
+        yield from self.model.parameters()
+        yield from self.model.buffers()
 
 
-def _train(
-    model: nn.Module,
-    inputs: tuple[Tensor, ...],
-    autocast: Callable[[], AbstractContextManager[object]],
-) -> Step:
+class InferenceStep(TimedStep):
+    """A forward pass as in evaluation."""
+
+    def __init__(
+        self, model: nn.Module, make_inputs: Callable[[], tuple[Tensor, ...]], setting: Setting
+    ) -> None:
+        super().__init__(model.eval(), make_inputs, setting)
+
+    def __call__(self) -> None:
+        """Take the step."""
+        with torch.inference_mode(), self._autocast():
+            self.model(*self._inputs)
+
+
+class TrainingStep(TimedStep):
     """Forward, cross-entropy against random classes, backward, one step of AdamW."""
-    model.train()
-    weights = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=1e-6)
-    half = next((each.device.type for each in inputs), "cpu") == "cuda"
-    scaler = torch.amp.GradScaler(enabled=half and autocast is not nullcontext)
-    with torch.no_grad(), autocast():
-        classes = model(*inputs).flatten(0, -2)
-    targets = torch.randint(classes.shape[-1], classes.shape[:1], device=classes.device)
-    del classes
 
-    def step() -> None:
-        optimizer.zero_grad()
-        with autocast():
-            logits = model(*inputs).flatten(0, -2)
-            loss = F.cross_entropy(logits.float(), targets)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+    def __init__(
+        self, model: nn.Module, make_inputs: Callable[[], tuple[Tensor, ...]], setting: Setting
+    ) -> None:
+        weights = [p for p in model.parameters() if p.requires_grad]
+        self._optimizer = torch.optim.AdamW(weights, lr=1e-6)
+        # As in training, where fp16 alone needs one.
+        self.scaler = torch.amp.GradScaler(setting.device, enabled=setting.precision == "fp16")
+        self._predictions: torch.Size | None = None
+        self._device = setting.device
+        super().__init__(model.train(), make_inputs, setting)
 
-    return step
+    def __call__(self) -> None:
+        """Take the step."""
+        self._optimizer.zero_grad()
+        with self._autocast():
+            logits = self.model(*self._inputs).flatten(0, -2)
+            loss = F.cross_entropy(logits.float(), self._targets)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self._optimizer)
+        self.scaler.update()
+
+    def make_inputs(self) -> None:
+        """Make the inputs, and a class for each prediction from them."""
+        super().make_inputs()
+        if self._predictions is None:
+            with torch.no_grad(), self._autocast():
+                self._predictions = self.model(*self._inputs).flatten(0, -2).shape
+        count, classes = self._predictions
+        self._targets = torch.randint(classes, (count,), device=self._device)
+
+    def drop_inputs(self) -> None:
+        """Drop the gradients, too."""
+        super().drop_inputs()
+        self._optimizer.zero_grad()
+        del self._targets
+
+    def state(self) -> Iterator[Tensor]:
+        """The optimizer's, too."""
+        yield from super().state()
+        for kept in self._optimizer.state.values():
+            yield from (each for each in kept.values() if isinstance(each, Tensor))

@@ -1,6 +1,7 @@
 """When to sample: warm up until the pace is steady, then take turns, round by round."""
 
 import math
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -67,16 +68,10 @@ def steps_a_block(step_s: float, block_s: float) -> int:
 
 
 def turns(contenders: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
-    """A B C A B C …: whatever the machine does meanwhile, it does to all alike."""
+    """Each round in an order of its own: whatever the machine does meanwhile, it does to all alike.
+
+    In one order for all rounds, who comes later would look slower on a machine that slows down.
+    """
     for number in range(rounds):
-        for contender in contenders:
+        for contender in random.Random(number).sample(contenders, len(contenders)):
             yield number, contender
-
-
-def largest_batch(fits: Callable[[int], bool], most: int = 2**20) -> int:
-    """The largest power of two that fits, 0 where not even one example does."""
-    size = 0
-    trial = 1
-    while trial <= most and fits(trial):
-        size, trial = trial, 2 * trial
-    return size

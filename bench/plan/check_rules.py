@@ -1,20 +1,26 @@
 """Rules that a study's records must keep before its table is trusted; `bench check` asks them.
 
 A rule is data: a name, the version of the rules that brought it, what it demands, and a function
-that yields each breach in words. Pure: it sees the plan, and through it the records.
+that yields each breach in words. Most are pure, and see the plan and through it the records; those
+made by `verified` and `known` read the files that the records name.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from lightning_bench.bench.plan.plan import Plan, PlannedRun
-from lightning_bench.bench.store.record import SCHEMA_VERSION, Record
+from lightning_bench.bench.store import predictions
+from lightning_bench.bench.store.integrity import problem
+from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Record
+from lightning_bench.bench.store.store import WEIGHTS, Damaged
 from lightning_bench.bench.store.trial import with_fewer_trials
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -39,10 +45,9 @@ class Printed:
     cite: str
 
 
-def check(plan: Plan, printed: Sequence[Printed] = ()) -> list[tuple[Rule, list[str]]]:
-    """Every rule with its breaches, none where it is kept."""
-    rules = [*RULES, plausible(printed)]
-    return [(rule, list(rule.breaches(plan))) for rule in rules]
+def check(plan: Plan, more: Iterable[Rule] = ()) -> list[tuple[Rule, list[str]]]:
+    """Every rule, and those that need to know more, with its breaches, none where it is kept."""
+    return [(rule, list(rule.breaches(plan))) for rule in (*RULES, *more)]
 
 
 def _records(plan: Plan) -> Iterator[tuple[PlannedRun, Record]]:
@@ -154,6 +159,18 @@ def _hardware(plan: Plan) -> Iterator[str]:
         yield f"the runs come from {len(environments)} different environments (see environments/)"
 
 
+def _devices(plan: Plan) -> Iterator[str]:
+    kinds: dict[str, str] = {}
+    for planned, record in _records(plan):
+        made = record.provenance
+        # Older records don't tell a GPU's kind.
+        if record.status == "done" and (made.device_kind or made.device == "cpu"):
+            kinds.setdefault(made.device_kind or "CPU", _name(planned))
+    if len(kinds) > 1:
+        listed = "; ".join(f"{kind} in {name}" for kind, name in kinds.items())
+        yield f"kinds of devices, which round differently, are mixed: {listed}"
+
+
 def _numbers(plan: Plan) -> Iterator[str]:
     for planned, record in _records(plan):
         if record.status == "done":
@@ -200,6 +217,80 @@ def plausible(printed: Sequence[Printed]) -> Rule:
     return Rule("plausible", 2, demands, breaches)
 
 
+def known(read_environment: Callable[[str], Environment | None]) -> Rule:
+    """The rule that the store has the environment of every record, as its digest names it."""
+
+    def breaches(plan: Plan) -> Iterator[str]:
+        digests = {record.provenance.environment for _, record in _records(plan)}
+        for digest in sorted(filter(None, digests)):
+            if read_environment(digest) is None:
+                yield f"environments/{digest}.json is gone, or is not what its name says"
+
+    demands = "the hardware and packages of every run are known"
+    return Rule("environments", 3, demands, breaches)
+
+
+#: A metric from the predictions on a split, None for one that these don't tell.
+MetricOf = Callable[[str, Mapping[str, Any]], float | None]
+#: Shares of examples are the same to the last digit; the others are computed in single precision.
+OF_SHARES, OF_OTHERS = 1e-9, 1e-4
+
+
+def verified(metric_of: MetricOf) -> Rule:
+    """The rule that predictions are whole and have the metrics that the record claims."""
+
+    def breaches(plan: Plan) -> Iterator[str]:
+        for planned, record in _records(plan):
+            if planned.attempt and record.status == "done":
+                for breach in _of_predictions(planned.attempt.folder, record, metric_of):
+                    yield f"{_name(planned)}: {breach}"
+
+    demands = "every record's predictions are whole, and give its metrics"
+    return Rule("predictions", 3, demands, breaches)
+
+
+def _of_predictions(folder: Path, record: Record, metric_of: MetricOf) -> Iterator[str]:
+    if record.weights and problem(f"{folder}/{WEIGHTS}", record.weights) == "damaged":
+        yield "its weights are damaged"
+    if record.predictions is None:
+        if record.scored:
+            yield f"it has no predictions, and claims to have scored {record.scored} examples"
+        return
+    try:
+        arrays = predictions.read(folder, record.predictions)
+    except Damaged as error:
+        yield str(error)
+        return
+    scored = 0
+    for name in arrays:
+        if name == "index" or name.endswith("_index"):
+            prefix = name.removesuffix("index")
+            split = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+            scored += len(split["index"])
+            yield from _of_split(prefix.removesuffix("_"), split, record, metric_of)
+    if scored != record.scored:
+        yield f"its predictions are of {scored} examples, not {record.scored}"
+
+
+def _of_split(
+    name: str, arrays: Mapping[str, Any], record: Record, metric_of: MetricOf
+) -> Iterator[str]:
+    """Breaches of the predictions on one test split; the first one's name is empty."""
+    of = f" of {name}" if name else ""
+    count = len(arrays["index"])
+    if arrays["index"].tolist() != list(range(count)):
+        yield f"its predictions{of} are not of every example once, in order"
+    elif any(len(arrays.get(array, ())) != count for array in ("target", "predicted")):
+        yield f"its predictions{of} and targets are not as many as its examples"
+    else:
+        for metric, value in record.metrics.items():
+            base = metric.removesuffix(f"_{name}")
+            given = metric_of(base, arrays) if bool(name) == (base != metric) else None
+            close = OF_SHARES if base.endswith("accuracy") else OF_OTHERS
+            if given is not None and not math.isclose(value, given, rel_tol=close, abs_tol=close):
+                yield f"its record says {metric} {value:.6g}, its predictions {given:.6g}"
+
+
 def _beyond(mean: float, figure: Printed) -> bool:
     if not figure.higher_is_better:
         return mean < OF_LOSS * figure.value
@@ -217,6 +308,7 @@ RULES = (
     Rule("counts", 1, "every test example was scored exactly once", _counts),
     Rule("fingerprints", 1, "all entries saw the same data", _fingerprints),
     Rule("hardware", 1, "one hardware and one environment for all that is ranked", _hardware),
+    Rule("devices", 3, "one kind of device for all results of a table", _devices),
     Rule("numbers", 1, "every metric is a finite number", _numbers),
     Rule("revisions", 1, "one committed revision of the source", _revisions),
 )

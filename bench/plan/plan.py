@@ -1,6 +1,7 @@
 """Plan: each run of a study with its state, the reason in words, and its expected time.
 
-Pure: it is given what the store holds and what the sources are, and touches neither.
+Pure: it is given what the store holds and what the sources are, and touches neither. (Weights that
+others are to start from, the largest files, it asks the attempt about.)
 """
 
 from collections import defaultdict
@@ -12,6 +13,7 @@ from typing import Literal
 
 from lightning_bench.bench.plan.source_digests import changed, is_of_version_0_1
 from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.store.trial import Ledger
 from lightning_bench.bench.study.study import Run, Study
@@ -41,6 +43,11 @@ class PlannedRun:
     def key(self) -> str:
         """The run's name in the store."""
         return self.run.key
+
+    @property
+    def record(self) -> Record | None:
+        """What its newest attempt left, if it left anything."""
+        return self.attempt.record if self.attempt else None
 
     @property
     def lost(self) -> bool:
@@ -165,6 +172,8 @@ def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, s
         return "failed", f"{record.failure.kind}: {record.failure.message}"
     if record.status == "pruned":
         return "missing", f"attempt {attempt.number} was stopped early"
+    if attempt.predictions:
+        return "missing", f"done, but its predictions are {attempt.predictions}"
     return "done", f"{record.ended[:16].replace('T', ' ')} UTC"
 
 
@@ -184,9 +193,9 @@ def _judge_by_parent(
     if parent.state != "done":
         again = "is being run again" if parent.state == "running" else "is to be run again"
         return "stale", f"it started from {label}, which {again}"
-    if parent.attempt is None or parent.attempt.record is None:
+    if parent.attempt is None or parent.record is None:
         return state, reason
-    if parent.attempt.record.weights != record.start.weights_sha256:
+    if parent.record.weights != record.start.weights_sha256:
         return "stale", (
             f"it started from {label} of attempt {record.start.attempt}, "
             f"attempt {parent.attempt.number} has other weights"
@@ -197,7 +206,7 @@ def _judge_by_parent(
 def _with_lost_weights(
     before: Sequence[PlannedRun], runs: Sequence[PlannedRun], *, trials: bool
 ) -> list[PlannedRun]:
-    """The runs that others start from; one is missing if its weights are gone, but still needed.
+    """The runs that others start from; one is missing if its weights are lost, but still needed.
 
     They are needed by runs that are yet to be run, and by `trials` that are yet to come.
     """
@@ -208,10 +217,10 @@ def _with_lost_weights(
             child.run.spec.start is not None and child.run.spec.start.key == planned.key
             for child in to_run
         )
-        kept = planned.attempt is not None and planned.attempt.kept
-        if (starting or trials) and planned.state == "done" and not kept:
+        needed = (starting or trials) and planned.state == "done"
+        if needed and planned.attempt and (problem := planned.attempt.weights()):
             starts = "1 run starts" if starting == 1 and not trials else "others start"
-            reason = f"done, but its weights are gone, and {starts} from them"
+            reason = f"done, but its weights are {problem}, and {starts} from them"
             planned = replace(planned, state="missing", reason=reason)
         judged.append(planned)
         if _is_to_run(planned):
@@ -226,16 +235,31 @@ def _is_to_run(planned: PlannedRun, *, retry_failed: bool = False) -> bool:
     return planned.state in {"missing", "stale"}
 
 
+def _finished(attempt: Attempt | None) -> Record | None:
+    """The record of an attempt that tells what it took."""
+    return attempt.record if attempt and attempt.record and attempt.record.cost else None
+
+
+def _devices(record: Record) -> tuple[str, str, int]:
+    made = record.provenance
+    return made.device, made.device_kind, made.devices
+
+
 def _expectations(
-    runs: Iterable[Run], attempts: Mapping[str, Attempt], fallback_s: float
+    runs: Sequence[Run], attempts: Mapping[str, Attempt], fallback_s: float
 ) -> dict[tuple[str, str], float]:
-    """Seconds a run by (entry, data set): the median of its finished runs, of all, or a guess."""
+    """Seconds a run by (entry, data set): the median of its finished runs, of all, or a guess.
+
+    Of those alone that had the devices of the last one: a CPU's seconds tell nothing of a GPU's.
+    """
+    finished = {run.key: record for run in runs if (record := _finished(attempts.get(run.key)))}
+    last = max(finished.values(), key=lambda record: record.ended, default=None)
     seen: dict[tuple[str, str], list[float]] = defaultdict(list)
     for run in runs:
-        attempt = attempts.get(run.key)
         seconds = seen[run.entry, run.dataset]
-        if attempt and attempt.record and attempt.record.cost:
-            seconds.append(attempt.record.cost.total_s)
+        record = finished.get(run.key)
+        if record and last and record.cost and _devices(record) == _devices(last):
+            seconds.append(record.cost.total_s)
     everything = [value for values in seen.values() for value in values]
     typical_s = median(everything) if everything else fallback_s
     return {cell: median(values) if values else typical_s for cell, values in seen.items()}

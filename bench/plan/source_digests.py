@@ -90,7 +90,7 @@ def _of_model(name: str) -> tuple[dict[str, Path], tuple[str, ...]]:
     if not user_code.is_user_model(name):
         # Another package's, too, by its entry point.
         name = f"{model_catalogue.find(name).module}:{name}"
-    if _is_ours(module := name.rpartition(":")[0]):
+    if user_code.is_ours(module := name.rpartition(":")[0]):
         return {}, (module,)
     files, modules = user_code.source_files(name)
     return dict(files), tuple(sorted(modules))
@@ -146,10 +146,6 @@ def _parts(file: Path) -> tuple[str, ...]:
     return PACKAGE, *file.relative_to(_HERE).with_suffix("").parts
 
 
-def _is_ours(module: str) -> bool:
-    return module == PACKAGE or module.startswith(f"{PACKAGE}.")
-
-
 def _last(module: str) -> str:
     return module.rpartition(".")[2]
 
@@ -186,10 +182,10 @@ class _Dump:
         if isinstance(node, list):
             return f"[{','.join(filter(None, map(self._text, node)))}]"
         if not isinstance(node, ast.AST):
-            return repr(_last(node) if isinstance(node, str) and _is_ours(node) else node)
+            return repr(_last(node) if isinstance(node, str) and user_code.is_ours(node) else node)
         if isinstance(node, ast.ImportFrom) and self._takes(node):
             return ""
-        if isinstance(node, ast.Import) and all(_is_ours(alias.name) for alias in node.names):
+        if isinstance(node, ast.Import) and all(user_code.is_ours(a.name) for a in node.names):
             self._imports.update(f"import {_last(a.name)} as {a.asname}" for a in node.names)
             return ""
         fields = {name: getattr(node, name, None) for name in node._fields if name != "ctx"}
@@ -198,7 +194,7 @@ class _Dump:
         return f"{type(node).__name__}({','.join(map(self._text, fields.values()))})"
 
     def _takes(self, node: ast.ImportFrom) -> bool:
-        if node.level or node.module is None or not _is_ours(node.module):
+        if node.level or node.module is None or not user_code.is_ours(node.module):
             return False
         for alias in node.names:
             # A module of a package is told by its own name, whatever the package.

@@ -3,13 +3,15 @@
 import importlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 
+from lightning_bench.bench.run.distributed import Parting
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Epoch
 from lightning_bench.data.modules.contract import DataModule
@@ -34,10 +36,12 @@ class LearningCurve(pl.Callback):
 
     def on_validation_start(self, *_: Any) -> None:
         """Validation is no part of the training speed."""
+        _synchronise()
         self._validation_started = time.perf_counter()
 
     def on_validation_end(self, *_: Any) -> None:
         """Stop the clock of the validation."""
+        _synchronise()
         self.validation_s += time.perf_counter() - self._validation_started
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -83,6 +87,53 @@ class FinalWeights(pl.Callback):
             }
 
 
+@dataclass
+class TestResults(pl.Callback):
+    """Reads the results of the test while the model is on its device yet.
+
+    Lightning's teardown takes it to the CPU: there a probe would run on other kernels, and what a
+    process group of GPUs is to gather would be in the wrong place.
+    """
+
+    sizes: Mapping[str, int]
+    probe: Callable[[Task], dict[str, float]]
+    metrics: dict[str, float] = field(default_factory=dict)
+    predictions: dict[str, np.ndarray] = field(default_factory=dict)
+    scored: int = 0
+
+    def on_test_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Gather the results of all ranks, and check that every example was scored once."""
+        assert isinstance(pl_module, Task)
+        task, (self.metrics, predictions) = pl_module, pl_module.test_results()
+        for name in task.tests:
+            prefix = "" if name == task.tests[0] else f"{name}_"
+            check_scored(predictions[f"{prefix}index"], self.sizes[name])
+        self.predictions = {name: value.cpu().numpy() for name, value in predictions.items()}
+        self.scored = sum(self.sizes[name] for name in task.tests)
+        with torch.inference_mode(False), torch.enable_grad():  # probes take gradients
+            self.metrics |= self.probe(task)
+
+
+@dataclass
+class FailureCallback(pl.Callback):
+    """Reports a failure before Lightning's teardown, which moves the model and so may hang."""
+
+    report: Callable[[Exception], None]
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """Report what is no ending that was agreed on."""
+        if isinstance(exception, Exception) and not isinstance(exception, Parting):
+            self.report(exception)
+
+
+def _synchronise() -> None:
+    """Wait until a GPU has done what was asked of it."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
 def check_scored(index: torch.Tensor, size: int, split: str = "test") -> None:
     """Check that every example of a split was scored exactly once."""
     if not torch.equal(index.cpu(), torch.arange(size)):
@@ -106,3 +157,18 @@ def make_probe(spec: RunSpec, data: DataModule) -> Callable[[Task], dict[str, fl
         return values
 
     return probe
+
+
+class StrictTraining(pl.Callback):
+    """Has only deterministic operations in training steps; evaluation is warned of others.
+
+    So what happens after hours, in a validation or the test, can be no error.
+    """
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        """Refuse what is not deterministic."""
+        torch.use_deterministic_algorithms(True)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        """Warn of it, as the trainer does."""
+        torch.use_deterministic_algorithms(True, warn_only=True)

@@ -48,6 +48,7 @@ class Checkpoints:
     made_with: Mapping[str, str]
     earlier: Sequence[tuple[int, Path]] = ()  # attempts and their folders, the newest first
     last_cost_s: float = field(default=0.0, init=False)
+    afresh: str = field(default="", init=False)  # why none of the earlier ones is gone on from
 
     def save(self, state: State, part: State | None = None) -> None:
         """Write one beside and rename it; keep the last two.
@@ -78,23 +79,24 @@ class Checkpoints:
         """
         candidates = self._candidates() if rank.first else iter(())
         while True:
-            candidate = [next(candidates, None)]
+            candidate = next(candidates, None)
+            # Where it is, not what it holds: all ranks share the folder.
+            place = [candidate and candidate[:2]]
             if rank.world > 1:
-                dist.broadcast_object_list(candidate)
-            if candidate[0] is None:
+                dist.broadcast_object_list(place)
+            if place[0] is None:
                 return None
-            attempt, path, state = candidate[0]
-            part: State | None = {}
-            if "parts" in state:
-                part = read(path.with_name(state["parts"][rank.index]))
-                read_by = [False] * rank.world
-                dist.all_gather_object(read_by, part is not None)
-                if not all(read_by):
-                    missing = path.with_name(state["parts"][read_by.index(False)])
-                    _say(f"attempt {attempt}: {missing.name} is damaged", rank)
-                    continue
+            attempt, path = place[0]
+            state, unread = _with_part(candidate[2] if candidate else read(path), path, rank)
+            unread_by = [unread]
+            if rank.world > 1:
+                unread_by = [""] * rank.world
+                dist.all_gather_object(unread_by, unread)
+            if any(unread_by):
+                _say(f"attempt {attempt}: {max(unread_by)} is damaged", rank)
+                continue
             _say(f"goes on from {path.name} of attempt {attempt}", rank)
-            return Resumed(attempt, {**state, **(part or {})})
+            return Resumed(attempt, state)
 
     def delete(self) -> None:
         """Delete all of them, of earlier attempts too: the run is over."""
@@ -111,7 +113,8 @@ class Checkpoints:
                     continue
                 other = differing(state["made_with"], self.made_with)
                 if other:
-                    _say(f"attempt {attempt} was made with other {other}; this one starts afresh")
+                    self.afresh = f"attempt {attempt} was made with other {other}"
+                    _say(f"{self.afresh}; this one starts afresh")
                     return
                 yield attempt, path, state
 
@@ -158,6 +161,17 @@ def read(path: Path) -> State | None:
     except OSError:
         return None
     return state
+
+
+def _with_part(state: State | None, path: Path, rank: Rank) -> tuple[State, str]:
+    """A checkpoint with a rank's part of it, if it has parts; and the file that can't be read."""
+    if state is None:
+        return {}, path.name
+    if "parts" not in state:
+        return state, ""
+    name = state["parts"][rank.index]
+    part = read(path.with_name(name))
+    return (state, name) if part is None else ({**state, **part}, "")
 
 
 def differing(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:

@@ -63,7 +63,8 @@ def random_states() -> State:
         "python": [version, list(numbers), gauss],
         "numpy": [name, torch.from_numpy(keys.astype(np.int64)), place, has_gauss, cached],
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
+        # Not where a run on a CPU has never touched CUDA.
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
     }
 
 

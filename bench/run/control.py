@@ -15,6 +15,7 @@ import torch.distributed as dist
 from lightning_bench.bench.execute.job import STOPPED
 from lightning_bench.bench.run.checkpoint import Checkpoints, State
 from lightning_bench.bench.run.checkpoint_state import capture, restore
+from lightning_bench.bench.run.distributed import Parting
 from lightning_bench.bench.store.store import Request
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.loader import Loader
@@ -32,11 +33,11 @@ _APART_S = 0.2
 _SHARE, _FIRST_S = 0.02, 1.0
 
 
-class Stopped(Exception):
+class Stopped(Parting):
     """The run was asked to stop, and has left a checkpoint."""
 
 
-class Pruned(Exception):
+class Pruned(Parting):
     """The run was asked to end here, with what it has reached."""
 
 
@@ -70,6 +71,8 @@ class Control:
     checkpoint_s: float = 600.0
     most_steps: int = _MOST_STEPS
     started: float = field(default_factory=time.perf_counter)
+    #: Called before Lightning tears a failed training down, which may wait for other ranks.
+    on_failure: Callable[[Exception], None] = lambda error: None
 
 
 @dataclass

@@ -4,42 +4,37 @@ On one host the worker is rank 0 and forks the others (`RankProcesses`); a clust
 them at once, and each reads its rank from the environment (`Rank.of_slurm`).
 """
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from multiprocessing import connection, get_context
+from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Self
 
-import torch
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment  # type: ignore[attr-defined]
 
 from lightning_bench.bench.execute.job import STOPPED
-from lightning_bench.bench.store.record import Failure
-from lightning_bench.common.files import write_atomically
+from lightning_bench.bench.run import collectives, cuda_device
+from lightning_bench.bench.run.lifelines import FAILURE_TIMEOUT_S, Lifeline, Lifelines
+from lightning_bench.common.machine import fork_is_safe, usable_cores
 from lightning_bench.common.processes import how_it_ended
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-#: A rank that waits longer than this for the others gives up.
-_TIMEOUT = timedelta(minutes=10)
-#: How long to wait for a failed rank to say what happened to it.
-FAILURE_TIMEOUT_S = 5.0
+
+class Parting(Exception):
+    """All ranks end here, by agreement, and none waits for another any more."""
 
 
 @dataclass(frozen=True)
 class Rank:
     """A rank of the process group of a run: its place among `world` ranks on so many `nodes`.
 
-    `address` and `port` are where rank 0 listens.
+    `address` and `port` are where rank 0 listens; a cluster gave this rank so many `cores`.
     """
 
     index: int = 0
@@ -48,6 +43,7 @@ class Rank:
     nodes: int = 1
     address: str = "127.0.0.1"
     port: int = 0
+    cores: int = 1
 
     @classmethod
     def of_slurm(cls) -> "Rank":
@@ -61,7 +57,14 @@ class Rank:
             nodes=int(os.environ.get("SLURM_NNODES", "1")),
             address=slurm.main_address if world > 1 else "",
             port=slurm.main_port if world > 1 else 0,
+            cores=int(os.environ.get("SLURM_CPUS_PER_TASK", "1")),
         )
+
+    @property
+    def usable_cores(self) -> int:
+        """The cores for this rank alone: an equal share of its host's, or those of its task."""
+        usable = usable_cores()  # of the task alone, where the cluster binds tasks to cores
+        return min(usable, max(self.cores, usable // (self.world // self.nodes)))
 
     @property
     def first(self) -> bool:
@@ -70,40 +73,54 @@ class Rank:
 
     @contextmanager
     def process_group(
-        self, device: str, on_listening: Callable[["Rank"], None] | None = None
-    ) -> Iterator[None]:
-        """Join the process group of the run, and leave it when all ranks do.
+        self,
+        device: str,
+        on_listening: Callable[["Rank"], None] | None = None,
+        lifelines: Lifelines | None = None,
+    ) -> Iterator[Lifeline | None]:
+        """Take this rank's device, join the process group of the run, and leave it when all do.
 
-        Rank 0 may listen on any port; `on_listening` then hears where, to start the others.
+        Rank 0 may listen on any port; `on_listening` then hears where, to start the others, and
+        `lifelines` are its ends of theirs. Whoever leaves by an exception leaves the group as it
+        is, since to destroy it may wait for ever for the others, and is to end its process.
         """
         if self.world == 1:
-            yield
+            if device == "cuda":
+                cuda_device.take(self.local, 1)
+            yield None
             return
         store = dist.TCPStore(  # type: ignore[attr-defined]
             self.address,
             self.port,
             self.world,
             is_master=self.first,
-            timeout=_TIMEOUT,
+            timeout=collectives.TIMEOUT,
             wait_for_workers=False,
         )
         if on_listening is not None:
             on_listening(replace(self, port=store.port))
+        lifeline = None
+        if self.first:
+            store.set("lifelines", str(lifelines.port if lifelines else 0))
+        else:
+            lifeline = Lifeline(self.index, self.address, store.get("lifelines").decode())
         if device == "cuda":
-            torch.cuda.set_device(self.local)
-        dist.init_process_group(
-            "nccl" if device == "cuda" else "gloo",
-            store=store,
-            rank=self.index,
-            world_size=self.world,
-            timeout=_TIMEOUT,
-        )
+            # With a lifeline, so that the first rank hears where there is none.
+            cuda_device.take(self.local, self.world // self.nodes)
+        collectives.join(device, store, self.index, self.world)
         try:
-            yield
+            yield lifeline
             # Whoever closed its connections first would look dead to the others.
             dist.barrier()
-        finally:
-            dist.destroy_process_group()
+        except (Parting, SystemExit):
+            if lifeline is not None:
+                lifeline.part()
+            raise
+        if lifeline is not None:
+            lifeline.part()
+        if lifelines is not None:
+            lifelines.finished = True
+        dist.destroy_process_group()
 
 
 #: The rank of a run of one process.
@@ -143,32 +160,25 @@ class RankProcesses:
     """The processes of the other ranks on this host: forks of rank 0 that wait to be started.
 
     A context manager; to be made before rank 0 has threads or has touched a GPU, since a fork
-    carries neither over. So no rank imports torch anew, nor needs a second fork server.
+    carries neither over. So no rank imports torch anew, nor needs a second fork server. Where a
+    fork is not safe, they are spawned, and import it.
     """
 
     def __init__(self, world: int, main: Callable[[Rank], None]) -> None:
-        """Fork them; each is to call `main` with its rank once it is started."""
-        context = get_context("fork")
+        """Make them; each is to call `main` with its rank once it is started."""
+        context = get_context("fork") if fork_is_safe() else get_context("spawn")
         self._pipes: list[Connection[Rank, None]] = []
         self._processes: list[BaseProcess] = []
-        self.finished = False  # to be set when all ranks have done their part
         for index in range(1, world):
             ours, theirs = context.Pipe()
             self._pipes.append(ours)
-            process = context.Process(target=self._run, args=(theirs, main), name=f"rank {index}")
+            inherited = self._pipes if fork_is_safe() else []
+            process: BaseProcess = context.Process(
+                target=_wait_for_start, args=(theirs, main, inherited), name=f"rank {index}"
+            )
             process.start()
             theirs.close()
             self._processes.append(process)
-
-    def _run(self, pipe: "Connection[None, Rank]", main: Callable[[Rank], None]) -> None:
-        """In the fork: wait for the start."""
-        for inherited in self._pipes:
-            inherited.close()
-        try:
-            rank = pipe.recv()
-        except EOFError:  # rank 0 has ended before it trained
-            return
-        main(rank)
 
     def start(self, first: Rank) -> None:
         """Start all ranks but the first, which tells where it listens."""
@@ -176,26 +186,20 @@ class RankProcesses:
             with suppress(OSError):  # one that was killed is noticed like any later
                 pipe.send(replace(first, index=index, local=index))
 
-    def watch(self, on_loss: Callable[[], None]) -> None:
-        """Call `on_loss`, in a thread, where one has died and rank 0 still has not noticed."""
-        sentinels = [process.sentinel for process in self._processes]
-
-        def wait() -> None:
-            connection.wait(sentinels)
-            time.sleep(2 * FAILURE_TIMEOUT_S)
-            # One that was stopped left this one to write the checkpoint, however long that takes.
-            if not self.finished and not any(p.exitcode == STOPPED for p in self._processes):
-                on_loss()
-
-        Thread(target=wait, daemon=True).start()
+    @property
+    def sentinels(self) -> list[int]:
+        """Handles to wait for: each is ready when its process has ended."""
+        return [process.sentinel for process in self._processes]
 
     def died(self) -> tuple[int, str] | None:
-        """The rank that ended, and how, without having been let go."""
-        for index, process in enumerate(self._processes, start=1):
-            code = process.exitcode
-            if code is not None:
-                return index, how_it_ended(code)
-        return None
+        """A rank that has ended, and how, unless it was asked to stop."""
+        codes = [(index, p.exitcode) for index, p in enumerate(self._processes, start=1)]
+        # With 1 those end that have lost another rank.
+        died = [(code == 1, index, code) for index, code in codes if code not in (None, STOPPED)]
+        if not died:
+            return None
+        _, index, code = min(died)
+        return index, how_it_ended(code or 0)
 
     def end(self) -> None:
         """Wait until they have ended; kill them after a while."""
@@ -224,23 +228,16 @@ def all_max(value: int, rank: Rank) -> int:
     return max(values)
 
 
-def write_failure(folder: Path, rank: Rank, failure: Failure) -> None:
-    """Write to a file, for rank 0, why this rank failed."""
-    content = {"moment": time.time(), "failure": failure.model_dump()}
-    write_atomically(folder / f"failure-{rank.index}.json", json.dumps(content).encode())
-
-
-def first_failure(folder: Path) -> Failure | None:
-    """The failure of the rank that failed first, as far as they have been written."""
-    failures = [json.loads(path.read_bytes()) for path in folder.glob("failure-*.json")]
-    if not failures:
-        return None
-    return Failure.model_validate(min(failures, key=lambda each: float(each["moment"]))["failure"])
-
-
-def is_lost_connection(error: BaseException) -> bool:
-    """Whether an exception only says that the connection to another rank is lost."""
-    text = str(error).lower()
-    return isinstance(error, dist.DistError) or any(
-        sign in text for sign in ("gloo", "connection closed", "connection reset", "nccl")
-    )
+def _wait_for_start(
+    pipe: "Connection[None, Rank]",
+    main: Callable[[Rank], None],
+    inherited: "list[Connection[Rank, None]]",
+) -> None:
+    """What a rank's process does: wait for its start, then work as that rank."""
+    for end in inherited:
+        end.close()
+    try:
+        rank = pipe.recv()
+    except EOFError:  # rank 0 has ended before it trained
+        return
+    main(rank)

@@ -7,7 +7,7 @@ from. Every run maps the same file; what is in it doesn't depend on how many cor
 import json
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -35,15 +35,19 @@ class NotCacheable(Exception):
     """Why the states can't be kept."""
 
 
-def attach(model: nn.Module, data: object, device: str) -> None:
+def attach(
+    model: nn.Module, data: object, device_kind: str, others: Mapping[str, str] | None = None
+) -> None:
     """Give the model's frozen encoder, if it has one, the cache of its states for these texts.
 
-    Says in the log where that is kept, or why it is not.
+    Says in the log where that is kept, or why it is not. `others` are the digests of modules that
+    are not ours and were imported to make the model: they may have changed what is computed.
     """
     embedding = getattr(model, "embedding", None)
     if not isinstance(embedding, FrozenEncoder) or not isinstance(data, TextData):
         return
     started = time.perf_counter()
+    device = _current_device(device_kind)
     texts = _distinct(data.splits.values())
     width = embedding.project.in_features
     size = sum(map(len, texts)) * width * np.dtype(np.float16).itemsize
@@ -56,10 +60,9 @@ def attach(model: nn.Module, data: object, device: str) -> None:
         states = draft.empty("states", (int(starts[-1]), width), np.float16)
         _encode_all(embedding, texts, starts, states, device)
 
+    made_from = _made_from(embedding, data, device) | ({"modules": dict(others)} if others else {})
     try:
-        kept = cache.bundle(
-            f"{data.entry.name}-states", _made_from(embedding, data), fill, verified=True
-        )
+        kept = cache.bundle(f"{data.entry.name}-states", made_from, fill, verified=True)
     except (NotCacheable, OSError) as error:
         _log(f"the encoder's states are computed in every epoch, since {error}")
         return
@@ -71,7 +74,14 @@ def attach(model: nn.Module, data: object, device: str) -> None:
     )
 
 
-def _made_from(embedding: FrozenEncoder, data: TextData) -> dict[str, Any]:
+def _current_device(kind: str) -> torch.device:
+    """This rank's device with its index, since which one is current is each thread's own."""
+    if kind == "cuda":
+        return torch.device(kind, torch.cuda.current_device())
+    return torch.device(kind)
+
+
+def _made_from(embedding: FrozenEncoder, data: TextData, device: torch.device) -> dict[str, Any]:
     encoder = embedding.encoder
     settings = json.loads(encoder.config.to_json_string())
     settings.pop("_name_or_path", None)  # a place on this machine
@@ -79,9 +89,15 @@ def _made_from(embedding: FrozenEncoder, data: TextData) -> dict[str, Any]:
     # A trial has no test split, and so other texts.
     splits = {} if set(data.entry.tests) <= data.splits.keys() else {"splits": sorted(data.splits)}
     layers = {} if embedding.layers == "last" else {"layers": embedding.layers}
+    # The last bits of half precision are a device's own.
+    computed_on = {}
+    if device.type == "cuda":
+        computed_on["device"] = torch.cuda.get_device_name(device)
+        computed_on["precision"] = torch.backends.cuda.matmul.fp32_precision
     return {
         **splits,
         **layers,
+        **computed_on,
         "format": _FORMAT,
         "texts": data.fingerprint,
         "encoder": cache.fingerprint(weights),
@@ -119,7 +135,7 @@ def _encode_all(
     texts: Sequence[np.ndarray],
     starts: np.ndarray,
     states: np.ndarray,
-    device: str,
+    device: torch.device,
 ) -> None:
     """Fill in the states: on a CPU with one thread a core, each at a batch of its own."""
 
@@ -136,7 +152,7 @@ def _encode_all(
         states[starts[rows[0]] : starts[rows[-1] + 1]] = encoded.half().cpu().numpy()
 
     threads, cores = torch.get_num_threads(), usable_cores()
-    pool = ThreadPoolExecutor(cores if device == "cpu" else 1)
+    pool = ThreadPoolExecutor(cores if device.type == "cpu" else 1)
     embedding.encoder.to(device)
     torch.set_num_threads(1)
     try:

@@ -51,7 +51,7 @@ def find(
         left = newest
     else:
         raise DataError(f"the run {key}, which this one starts from, has not been run")
-    if not left.kept or left.record is None or left.record.weights is None:
+    if left.record is None or left.record.weights is None or left.weights() == "gone":
         raise DataError(f"attempt {left.number} at {key} left no weights to start from")
     return WeightsFile(left.folder / FILE, key, left.number, expected=left.record.weights)
 

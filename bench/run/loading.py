@@ -41,6 +41,7 @@ def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
             seed=spec.seed,
             rank=rank.index,
             world_size=rank.world,
+            cores=rank.usable_cores,
             sample=spec.data.sample,
         )
         # A trial is not to know the test split, nor can it ask for it.

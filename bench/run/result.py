@@ -4,6 +4,7 @@ import hashlib
 import io
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,21 @@ import safetensors.torch
 import torch
 
 from lightning_bench.bench.execute.job import JobSpec
-from lightning_bench.bench.run.callbacks import Diverged
+from lightning_bench.bench.run import cuda_device
 from lightning_bench.bench.run.checkpoint import Checkpoints
-from lightning_bench.bench.run.loading import DataProblem
 from lightning_bench.bench.run.training import Outcome
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.provenance import now
-from lightning_bench.bench.store.record import Cost, Curve, Failure, FailureClass, Record
-from lightning_bench.bench.store.store import WEIGHTS, Store
+from lightning_bench.bench.store.record import (
+    Cost,
+    Curve,
+    Environment,
+    Failure,
+    Gpu,
+    Record,
+)
+from lightning_bench.bench.store.store import PREDICTIONS, WEIGHTS, Store
 from lightning_bench.common.files import write_atomically
-from lightning_bench.common.memory import is_out_of_memory
 
 
 @dataclass
@@ -32,7 +38,6 @@ class ResultWriter:
     job: JobSpec
     store: Store
     folder: Path
-    device: str
     clock: float
     started: str
     checkpoints: Checkpoints
@@ -58,7 +63,7 @@ class ResultWriter:
             if outcome.weights is not None:
                 weights = _save_weights(self.folder / WEIGHTS, outcome.weights)
             if outcome.predictions:
-                predictions = _save_predictions(self.folder / "predictions.npz", outcome)
+                predictions = _save_predictions(self.folder / PREDICTIONS, outcome)
             total_s = time.perf_counter() - self.clock + outcome.earlier_s
             cost = Cost(
                 parameters=outcome.parameters,
@@ -69,8 +74,7 @@ class ResultWriter:
                 train_examples_per_s=outcome.train_examples_per_s,
                 peak_memory_bytes=peak_bytes,
             )
-        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        environment = store.write_environment(provenance.environment(gpus))
+        gpus, environment = self._hardware()
         pruned = outcome is not None and outcome.pruned
         return Record(
             key=job.spec.key,
@@ -88,30 +92,26 @@ class ResultWriter:
             checkpoints=outcome.checkpoints if outcome else {},
             cost=cost,
             data=outcome.data if outcome else None,
-            provenance=job.provenance(device=self.device, environment=environment),
+            provenance=job.provenance(
+                device=job.device, environment=store.write_environment(environment), gpus=gpus
+            ),
             failure=failure,
             resumed_from=outcome.resumed_from if outcome else [],
+            afresh=self.checkpoints.afresh,
+            nondeterministic=outcome.nondeterministic if outcome else [],
         )
+
+    def _hardware(self) -> tuple[list[Gpu], Environment]:
+        """The GPUs that the run used, and the machine; a run on a CPU asks CUDA for nothing."""
+        if self.job.device == "cuda":
+            with suppress(RuntimeError):  # CUDA itself has failed
+                return cuda_device.describe(self.job.devices), cuda_device.environment()
+        return [], provenance.environment([])
 
 
 def log_name(rank: int) -> str:
     """The name of a rank's log."""
     return f"log-{rank}.txt" if rank else "log.txt"
-
-
-def classify_failure(error: BaseException, log: Path) -> Failure:
-    """The failure class of an exception, and its message in one line."""
-    text = " ".join(str(error).split())
-    kind: FailureClass = "code"
-    if is_out_of_memory(error):
-        kind = "out-of-memory"
-    elif isinstance(error, Diverged):
-        kind = "divergence"
-    elif isinstance(error, DataProblem):
-        kind = "data"
-    elif isinstance(error, OSError):
-        kind = "infrastructure"
-    return Failure(kind=kind, message=f"{type(error).__name__}: {text}"[:500], log=str(log))
 
 
 def _save_predictions(path: Path, outcome: Outcome) -> str:

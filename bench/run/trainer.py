@@ -16,7 +16,10 @@ from pytorch_lightning.utilities import disable_possible_user_warnings
 from lightning_bench.bench.execute.job import Strategy
 from lightning_bench.bench.run.distributed import Rank, RankEnvironment
 from lightning_bench.bench.run.fsdp import ShardedStrategy
-from lightning_bench.bench.spec import Recipe
+from lightning_bench.bench.spec import Precision, Recipe
+
+_AUTOCAST: dict[Precision, Literal["bf16-mixed", "16-mixed"]]
+_AUTOCAST = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
 class ForwardMixedPrecision(MixedPrecision):
@@ -33,18 +36,16 @@ def make_trainer(
 ) -> pl.Trainer:
     """The trainer of one rank; it says and saves nothing by itself."""
     plugins: list[Any] = [RankEnvironment(rank)]
-    if recipe.precision != "fp32":
-        mode: Literal["bf16-mixed", "16-mixed"]
-        mode = "bf16-mixed" if recipe.precision == "bf16" else "16-mixed"
+    if mode := _AUTOCAST.get(recipe.precision):
         plugins.append(ForwardMixedPrecision(mode, device))
     return pl.Trainer(
         accelerator="gpu" if device == "cuda" else device,
-        devices=rank.world // rank.nodes,
+        devices=[torch.cuda.current_device()] if device == "cuda" else rank.world // rank.nodes,
         num_nodes=rank.nodes,
-        strategy=_strategy(rank, strategy),
+        strategy=_strategy(rank, strategy, device),
         plugins=plugins,
         max_epochs=recipe.epochs,
-        # Ops without a deterministic form are rare and worth a warning, not a failure.
+        # Ops without a deterministic form are worth a warning, and a mark in the record.
         deterministic="warn",
         callbacks=list(callbacks),
         logger=False,
@@ -58,15 +59,22 @@ def make_trainer(
     )
 
 
-def _strategy(rank: Rank, strategy: Strategy) -> str | pl.strategies.Strategy:
+def _strategy(rank: Rank, strategy: Strategy, device: str) -> str | pl.strategies.Strategy:
     """Lightning's strategy for so many ranks."""
     if rank.world == 1:
         return "auto"
+    made: ShardedStrategy | DDPStrategy
     if strategy == "fsdp":
-        return ShardedStrategy(rank.world)
-    # Buffers are equal on all ranks as it is, and sending them would need as many batches of
-    # validation on each.
-    return DDPStrategy(forward_sync_buffers=False)
+        made = ShardedStrategy(rank.world)
+    else:
+        # Buffers are equal on all ranks as it is, and sending them would need as many batches of
+        # validation on each.
+        made = DDPStrategy(forward_sync_buffers=False)
+    if device == "cuda":
+        # Each rank knows its own GPU alone: whether the others' are visible here is the cluster's.
+        own = torch.device("cuda", torch.cuda.current_device())
+        made.parallel_devices = [own] * (rank.world // rank.nodes)
+    return made
 
 
 def seed_everything(seed: int) -> None:

@@ -1,8 +1,10 @@
 """The training of one run, in its own process: from a spec to what its record needs."""
 
+import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,24 +13,36 @@ import torch
 from torch import nn
 
 from lightning_bench.bench.execute.job import Strategy
+from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.run import initial_weights
 from lightning_bench.bench.run.callbacks import (
+    FailureCallback,
     FinalWeights,
     LearningCurve,
-    check_scored,
+    StrictTraining,
+    TestResults,
     make_probe,
 )
 from lightning_bench.bench.run.checkpoint import Resumed, State
 from lightning_bench.bench.run.control import Control, ControlCallback, Pruned
+from lightning_bench.bench.run.determinism import (
+    begins_strict,
+    nondeterministic_operation,
+    nondeterministic_operations,
+    use_deterministic_algorithms,
+    use_deterministic_attention,
+)
 from lightning_bench.bench.run.distributed import ALONE, Rank
 from lightning_bench.bench.run.fsdp import PaddedBatches
 from lightning_bench.bench.run.initial_weights import WeightsFile
 from lightning_bench.bench.run.loading import load, load_model, make_task, revision
+from lightning_bench.bench.run.precision import set_float32_precision
 from lightning_bench.bench.run.trainer import make_trainer, seed_everything, silence_warnings
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import DataFacts, Epoch, Start
 from lightning_bench.bench.study.compatibility import unfit_devices
 from lightning_bench.data.modules.contract import DataModule
+from lightning_bench.models.registry import catalogue
 from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
 from lightning_bench.models.tasks.task import Task
@@ -56,12 +70,35 @@ class Outcome:
     weights: dict[str, torch.Tensor] | None = None  # the final ones, if they are to be kept
     start: Start | None = None
     checkpoints: dict[str, str] = field(default_factory=dict)
+    nondeterministic: list[str] = field(default_factory=list)  # operations
 
 
-def train(
+def train(spec: RunSpec, *, device: str, **settings: Any) -> Outcome:
+    """Train as `train_once` does, with deterministic operations alone as far as there are any."""
+    with nondeterministic_operations() as operations:
+        strict = begins_strict(device)
+        while True:
+            try:
+                outcome = train_once(spec, device=device, strict=strict, **settings)
+            except RuntimeError as error:
+                operation = nondeterministic_operation(error) if strict else ""
+                if not operation:
+                    raise
+                print(  # noqa: T201 - to the attempt's log
+                    f"{operation} has no deterministic form here; training starts again", flush=True
+                )
+                operations.append(operation)
+                strict = False
+            else:
+                return replace(outcome, nondeterministic=operations)
+            gc.collect()  # the model that was given up
+
+
+def train_once(
     spec: RunSpec,
     *,
     device: str,
+    strict: bool = False,
     on_epoch: Callable[[Epoch], None],
     on_data: Callable[[DataModule], None] = lambda data: None,
     rank: Rank = ALONE,
@@ -74,19 +111,24 @@ def train(
     """Train as the spec says, then score the test split once, unless the run is a trial.
 
     All ranks of a process group call this, and get the same. `on_data` is called with the data,
-    `on_epoch` with each point of the learning curve, those of resumed attempts too.
+    `on_epoch` with each point of the learning curve, those of resumed attempts too. Where training
+    is `strict`, an operation without a deterministic form is a RuntimeError.
     """
     if problem := unfit_devices(spec.recipe, device=device, devices=rank.world, strategy=strategy):
         raise ValueError(problem)
     control = control or Control()
     silence_warnings()
+    set_float32_precision(spec.recipe.precision, device)
+    use_deterministic_algorithms()
+    if strict:
+        use_deterministic_attention()
     seed_everything(spec.seed)
 
     data = load(spec, rank)
     on_data(data)
     model, start, checkpoints = load_model(spec, data, find_weights)
     if spec.model.args.get("encoder"):
-        _cache_encoder(model, data, device)
+        _cache_encoder(spec.model.name, model, data, device)
     if spec.recipe.freeze:
         freeze_body(model)
     size = _Size.of(model)
@@ -106,7 +148,10 @@ def train(
     def evaluated(batches: Any) -> Any:
         return PaddedBatches(batches) if strategy == "fsdp" and rank.world > 1 else batches
 
-    callbacks: list[pl.Callback] = [history.curve]
+    test = TestResults(data.sizes, probe)
+    callbacks: list[pl.Callback] = [history.curve, test]
+    callbacks += [StrictTraining()] if strict else []
+    callbacks.append(FailureCallback(partial(_report, control, strict)))
     final = FinalWeights(keep_weights)
     if loader:
         validation = evaluated(data.val_dataloader())
@@ -114,18 +159,20 @@ def train(
         pacing = ControlCallback(loader, control, history.state, state, len(validation))
         callbacks += [pacing, final]
     trainer = make_trainer(spec.recipe, rank, device, strategy, callbacks)
+    data.feed.attach(trainer.strategy.root_device)
     pruned = False
     try:
         if loader:
             trainer.fit(task, pacing.step_chunks(task), validation)
     except Pruned:
         pruned = True
+    finally:
+        data.feed.stop()
     train_s = history.train_s
 
-    test = _Test({}, {}, 0)
     if spec.tested and not pruned:
-        test = _test(trainer, task, data, [evaluated(split) for split in data.test_dataloader()])
-        test.metrics.update(probe(task))
+        splits = [evaluated(split) for split in data.test_dataloader()]
+        trainer.test(task, splits, verbose=False)
     sizes = {"train": 0, "val": 0, **data.sizes}
     seen = task.progress.step * min(spec.recipe.batch_size, sizes["train"])
     return Outcome(
@@ -151,6 +198,12 @@ def train(
         start=start,
         checkpoints=checkpoints,
     )
+
+
+def _report(control: Control, strict: bool, error: Exception) -> None:
+    """Report a failure, unless it only ends the strict training."""
+    if not (strict and nondeterministic_operation(error)):
+        control.on_failure(error)
 
 
 class _Size(NamedTuple):
@@ -205,33 +258,12 @@ class _History:
         }
 
 
-class _Test(NamedTuple):
-    """The results of the test splits."""
-
-    metrics: dict[str, float]
-    predictions: dict[str, np.ndarray]
-    scored: int
-
-
-def _test(trainer: pl.Trainer, task: Task, data: DataModule, splits: list[Any]) -> _Test:
-    """Score the test splits, every example once."""
-    trainer.test(task, splits, verbose=False)
-    metrics, predictions = task.test_results()
-    for name in task.tests:
-        prefix = "" if name == task.tests[0] else f"{name}_"
-        check_scored(predictions[f"{prefix}index"], data.sizes[name])
-    return _Test(
-        metrics,
-        {name: value.cpu().numpy() for name, value in predictions.items()},
-        sum(data.sizes[name] for name in task.tests),
-    )
-
-
-def _cache_encoder(model: nn.Module, data: DataModule, device: str) -> None:
-    """Compute the states of a frozen encoder once for all runs."""
+def _cache_encoder(name: str, model: nn.Module, data: DataModule, device: str) -> None:
+    """Compute the states of a frozen encoder once for all runs that import the same modules."""
     from lightning_bench.bench.run import encoder_cache  # few runs need transformers
 
-    encoder_cache.attach(model, data, device)
+    others = {} if catalogue.find(name).ours else source_digests.of_model(name)
+    encoder_cache.attach(model, data, device, others)
 
 
 def _distribute(model: nn.Module, spec: RunSpec, rank: Rank, device: str) -> nn.Module:

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -18,24 +17,19 @@ from pathlib import Path
 
 import torch
 
-from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, Device, JobSpec
+from lightning_bench.bench.execute import devices
+from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, JobSpec
 from lightning_bench.bench.run import compat, initial_weights
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Interrupt, Stopped
-from lightning_bench.bench.run.distributed import (
-    FAILURE_TIMEOUT_S,
-    Rank,
-    RankProcesses,
-    all_max,
-    first_failure,
-    is_lost_connection,
-    write_failure,
-)
-from lightning_bench.bench.run.result import ResultWriter, classify_failure, log_name
+from lightning_bench.bench.run.distributed import Rank, RankProcesses, all_max
+from lightning_bench.bench.run.failure_report import FailureMessage, FailureRecord
+from lightning_bench.bench.run.lifelines import Lifelines
+from lightning_bench.bench.run.result import ResultWriter, log_name
 from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.provenance import now
-from lightning_bench.bench.store.record import Epoch, Example, Examples, Failure
+from lightning_bench.bench.store.record import Epoch, Example, Examples
 from lightning_bench.bench.store.store import AttemptTaken, Store
 from lightning_bench.common import memory
 from lightning_bench.common.processes import die_with_parent, send_output
@@ -67,15 +61,15 @@ def main(
         interrupt.install()
         die_with_parent()
         _pin_threads(job.threads, compiles=job.compile)
-        if job.gpus:
-            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(job.gpus)
-        device = resolve(job.device)
+        if job.gpus or job.device == "cpu":
+            # On the CPU none, or Lightning would ask them all for the state of their generators.
+            devices.show(job.gpus)
         try:
             if rank is None or rank.first:
                 first = rank or Rank(world=job.devices)
-                _lead(job, first, device, interrupt, others, on_epoch, *started)
+                _lead(job, first, interrupt, others, on_epoch, *started)
             else:
-                _follow(job, rank, device, interrupt)
+                _follow(job, rank, interrupt)
         except Stopped:
             sys.exit(STOPPED)
         except AttemptTaken:
@@ -87,17 +81,9 @@ def main(
             sys.exit(UNWRITABLE)
 
 
-def resolve(device: Device) -> str:
-    """The kind of device that a job means on this host."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return device
-
-
 def _lead(
     job: JobSpec,
     rank: Rank,
-    device: str,
     interrupt: Interrupt,
     others: RankProcesses | None,
     on_epoch: Callable[[], None],
@@ -109,10 +95,8 @@ def _lead(
     with store.claim(job.spec, job.attempt) as folder:
         send_output(folder / log_name(0))
         faulthandler.enable()
-        checkpoints = Checkpoints(
-            folder / "checkpoints", made_with(job, device), _earlier(store, job)
-        )
-        result = ResultWriter(job, store, folder, device, clock, started, checkpoints)
+        checkpoints = Checkpoints(folder / "checkpoints", made_with(job), _earlier(store, job))
+        result = ResultWriter(job, store, folder, clock, started, checkpoints)
         control = Control(
             interrupt=interrupt,
             request=partial(store.requested, folder),
@@ -120,56 +104,51 @@ def _lead(
             checkpoint_s=job.checkpoint_s,
             started=clock,
         )
-        start_others = partial(_start, others, result) if others else None
+        lifelines = Lifelines(rank.address) if rank.world > 1 else None
+        failures = FailureRecord(result, others, lifelines)
+        if rank.world > 1:
+            control.on_failure = failures.write_and_leave
         try:
             with (
-                rank.process_group(device, start_others),
+                rank.process_group(job.device, failures.start_others, lifelines),
                 _curve_writer(folder, on_epoch) as write_epoch,
             ):
                 outcome, peak_bytes = _train(
-                    job, rank, device, control, write_epoch, partial(_write_examples, store)
+                    job, rank, control, write_epoch, partial(_write_examples, store)
                 )
-            if others is not None:
-                others.finished = True
         except Stopped:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the record's failure
-            traceback.print_exc()
-            result.write(None, _cause(error, result, others))
+            failures.write(error)
         else:
             result.write(outcome, None, peak_bytes)
 
 
-def _follow(job: JobSpec, rank: Rank, device: str, interrupt: Interrupt) -> None:
-    """Be another rank: train along, and write a failure for the first one to read."""
+def _follow(job: JobSpec, rank: Rank, interrupt: Interrupt) -> None:
+    """Be another rank: train along, and report a failure for the first one to record."""
     store = Store(job.store)
     folder = store.folder(job.spec.key, job.attempt)
+    failures = FailureMessage(rank, store.root, folder)
     control = Control(
         interrupt=interrupt,
         checkpoints=Checkpoints(folder / "checkpoints", {}),
         checkpoint_s=job.checkpoint_s,
+        on_failure=failures.write_and_leave,
     )
     try:
-        with rank.process_group(device):
+        with rank.process_group(job.device) as failures.lifeline:
             send_output(folder / log_name(rank.index))
             faulthandler.enable()
-            _train(job, rank, device, control)
+            _train(job, rank, control)
     except Stopped:
         raise
     except Exception as error:  # noqa: BLE001 - rank 0 puts it into the record
-        traceback.print_exc()
-        if not is_lost_connection(error):
-            log = (folder / log_name(rank.index)).relative_to(store.root)
-            failure = classify_failure(error, log)
-            message = f"rank {rank.index}: {failure.message}"
-            write_failure(folder, rank, failure.model_copy(update={"message": message}))
-        sys.exit(1)
+        failures.write_and_leave(error)
 
 
 def _train(
     job: JobSpec,
     rank: Rank,
-    device: str,
     control: Control,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     on_data: Callable[[DataModule], None] = lambda data: None,
@@ -179,7 +158,7 @@ def _train(
         sys.stderr.write("peak memory can't be reset here: it includes that of the imports\n")
     outcome = train(
         job.spec,
-        device=device,
+        device=job.device,
         on_epoch=on_epoch,
         on_data=on_data,
         rank=rank,
@@ -189,17 +168,11 @@ def _train(
         find_weights=partial(initial_weights.find, store=Store(job.store), attempt=job.start),
         keep_weights=job.keep_weights,
     )
-    if device == "cuda":
+    if job.device == "cuda":
         peak_bytes = int(torch.cuda.max_memory_allocated())
     else:
         peak_bytes = memory.peak_bytes([os.getpid()])
     return outcome, all_max(peak_bytes, rank)
-
-
-def _start(others: RankProcesses, result: ResultWriter, first: Rank) -> None:
-    """Start the other ranks, and end the run where one is lost."""
-    others.start(first)
-    others.watch(partial(_give_up, result, others))
 
 
 def _write_examples(store: Store, data: DataModule) -> None:
@@ -228,46 +201,13 @@ def _curve_writer(folder: Path, on_epoch: Callable[[], None]) -> Iterator[Callab
         yield write
 
 
-def _cause(error: BaseException, result: ResultWriter, others: RankProcesses | None) -> Failure:
-    """Why the run failed: this rank's error, unless that only says that another one is gone."""
-    if not is_lost_connection(error):
-        return classify_failure(error, result.log())
-    deadline = time.monotonic() + FAILURE_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if failure := _failure_of_others(result, others):
-            return failure
-        time.sleep(0.05)
-    return classify_failure(error, result.log()).model_copy(update={"kind": "infrastructure"})
-
-
-def _failure_of_others(result: ResultWriter, others: RankProcesses | None) -> Failure | None:
-    """The failure of another rank: what it wrote, or how its process ended."""
-    if failure := first_failure(result.folder):
-        return failure
-    if others is not None and (died := others.died()):
-        index, how = died
-        # It may have written its failure just before it ended.
-        return first_failure(result.folder) or Failure(
-            kind="infrastructure", message=f"rank {index} {how}", log=str(result.log(index))
-        )
-    return None
-
-
-def _give_up(result: ResultWriter, others: RankProcesses) -> None:
-    """End a run one of whose ranks has died while this one waits for it."""
-    result.write(None, _failure_of_others(result, others))
-    others.end()
-    # From a thread: the main one hangs in a collective that no exception interrupts.
-    os._exit(0)
-
-
-def made_with(job: JobSpec, device: str) -> dict[str, str]:
+def made_with(job: JobSpec) -> dict[str, str]:
     """Digests that must be equal for an attempt to resume from another one's checkpoint."""
     packages = "\n".join(f"{name} {version}" for name, version in provenance.packages().items())
     return {
         **job.sources,
         "packages": hashlib.sha256(packages.encode()).hexdigest()[:16],
-        "device": device,
+        "device": job.device,
         "devices": str(job.devices),
         "strategy": job.strategy,
         "compile": str(job.compile),
@@ -301,7 +241,7 @@ def _pin_threads(threads: int, *, compiles: bool) -> None:
         compat.set_compile_threads(threads)
 
 
-# Read once in the fork server, shared by every run.
+# Read once in the fork server, shared by every run: our own modules, and nobody else's.
 registry.variants()
 provenance.packages()
 provenance.revision()

@@ -51,6 +51,7 @@ class Block(Stored):
     """Some steps with one synchronisation at their end."""
 
     round: int
+    place: Annotated[int | None, Field(description="in its round, which has its own order")] = None
     steps: int
     wall_s: Annotated[float, Field(description="of all steps; of the slowest device")]
     device_s: Annotated[float | None, Field(description="by CUDA events")] = None
@@ -60,7 +61,28 @@ class Block(Stored):
     others_cores: Annotated[
         float | None, Field(description="cores that anybody else was using meanwhile")
     ] = None
-    energy_j: Annotated[float | None, Field(description="of the whole chip or card")] = None
+    energy_j: Annotated[
+        float | None, Field(description="of the whole chip, or of all cards together")
+    ] = None
+    clock_mhz: Annotated[int | None, Field(description="of the slowest GPU, at its end")] = None
+    throttled: Annotated[
+        list[str], Field(description="why a GPU's clock was lower than it could be")
+    ] = []
+    foreign_processes: Annotated[
+        int | None, Field(description="on the GPUs measured, at its end; None: can't be told")
+    ] = None
+
+
+class Kernels(Stored):
+    """Which kernels torch took, those of a training run."""
+
+    deterministic: Annotated[bool, Field(description="where an operation has such a form")]
+    fills_memory: Annotated[bool, Field(description="new memory is filled before it is used")]
+    cudnn_benchmark: Annotated[bool, Field(description="cuDNN tries several and keeps one")]
+    float32: Annotated[str, Field(description="of products and convolutions: ieee, tf32")]
+    nondeterministic: Annotated[
+        list[str], Field(description="operations without a deterministic form on this device")
+    ] = []
 
 
 class WarmUp(Stored):
@@ -105,6 +127,9 @@ class Measurement(Stored):
         float | None, Field(description="the first compiled step less the second")
     ] = None
     warm_up: WarmUp | None = None
+    kernels: Annotated[
+        Kernels | None, Field(description="None: torch's defaults, as before they were recorded")
+    ] = None
     memory: Memory | None = None
     energy_source: Annotated[
         str | None, Field(description="NVML or RAPL; an estimate: it holds what else ran there")
@@ -115,7 +140,7 @@ class Measurement(Stored):
 
 
 class Processor(Stored):
-    """A GPU's state."""
+    """A GPU's state around a session, as sessions kept it before each block did."""
 
     name: str
     clock_mhz: int | None = None

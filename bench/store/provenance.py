@@ -7,38 +7,54 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 import lightning_bench
-from lightning_bench.bench.store.record import Environment, Provenance
+from lightning_bench.bench.store.record import Environment, Gpu, Provenance
 
-#: Variables that decide threads, devices or precision. Only these are ever recorded.
+#: Variables that decide threads, kernels or precision. Only these are ever recorded, and those that
+#: begin as _PREFIXES do.
 _SETTINGS = (
     "CUBLAS_WORKSPACE_CONFIG",
-    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
     "KMP_AFFINITY",
     "MKL_NUM_THREADS",
     "NVIDIA_TF32_OVERRIDE",
     "OMP_NUM_THREADS",
+    "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
 )
+_PREFIXES = ("NCCL_", "TORCH_NCCL_")
+#: The variables that say which GPUs a process may use; the first one that is set counts.
+VISIBLE = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
 
-def environment(gpus: list[str]) -> Environment:
-    """This machine and what is installed on it; the caller, who knows torch, names the GPUs."""
+def environment(
+    gpus: Sequence[str], *, driver: str = "", libraries: Mapping[str, str] | None = None
+) -> Environment:
+    """This machine and what is installed on it; the caller, who knows torch, tells of the GPUs.
+
+    Which of them a run may use is the run's own: runs in different slots share an environment.
+    """
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
         cpu=_cpu(),
         cores=os.cpu_count() or 1,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        gpus=gpus,
+        gpus=list(gpus),
         packages=packages(),
-        settings={name: os.environ[name] for name in _SETTINGS if name in os.environ},
+        settings={
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name in _SETTINGS or name.startswith(_PREFIXES)
+        },
+        driver=driver,
+        libraries=dict(libraries or {}),
     )
 
 
@@ -52,6 +68,7 @@ def collect(
     threads: int,
     strategy: str | None = None,
     compiled: bool = False,
+    gpus: Sequence[Gpu] = (),
 ) -> Provenance:
     """The provenance of a result that this process computes, on this host."""
     commit, dirty = revision()
@@ -68,7 +85,15 @@ def collect(
         threads=threads,
         strategy=strategy,
         compiled=compiled,
+        device_kind=" + ".join(dict.fromkeys(gpu.name for gpu in gpus)),
+        gpus=list(gpus),
+        visible_devices=visible_devices() or "" if device == "cuda" else "",
     )
+
+
+def visible_devices() -> str | None:
+    """The GPUs that the environment lets this process use; None where it does not say."""
+    return next((os.environ[name] for name in VISIBLE if name in os.environ), None)
 
 
 def now() -> str:

@@ -40,6 +40,10 @@ class _RecordPart(Stored):
     model_config = _NUMBERS
 
 
+def _is_empty(value: object) -> bool:
+    return not value
+
+
 class Failure(_RecordPart):
     """Why a run failed: its class, one line, and the log that tells the rest."""
 
@@ -193,6 +197,15 @@ class Examples(_RecordPart):
     shown: list[Example]
 
 
+class Gpu(_RecordPart):
+    """A GPU that a run used."""
+
+    name: str
+    memory_bytes: int | None = None
+    power_limit_w: float | None = None
+    mig: Annotated[str, Field(description="the profile of a MIG instance")] = ""
+
+
 class Provenance(_RecordPart):
     """Where the numbers come from."""
 
@@ -210,6 +223,11 @@ class Provenance(_RecordPart):
     threads: int
     strategy: Annotated[str | None, Field(description="of several devices")] = None
     compiled: bool = False
+    device_kind: Annotated[
+        str, Field(description="as NVIDIA A100-SXM4-80GB; empty on a CPU and in older records")
+    ] = ""
+    gpus: Annotated[list[Gpu], Field(description="that the run used, of rank 0's host")] = []
+    visible_devices: Annotated[str, Field(description="CUDA_VISIBLE_DEVICES of the run")] = ""
 
 
 class Record(_RecordPart):
@@ -242,6 +260,12 @@ class Record(_RecordPart):
     resumed_from: Annotated[
         list[int], Field(description="attempts whose checkpoints it went on from; cost adds up")
     ] = []
+    afresh: Annotated[
+        str, Field(description="why it did not go on from an earlier attempt's checkpoint")
+    ] = ""
+    nondeterministic: Annotated[
+        list[str], Field(description="operations without a deterministic form on this device")
+    ] = []
 
 
 class Environment(_RecordPart):
@@ -252,13 +276,14 @@ class Environment(_RecordPart):
     cpu: str
     cores: int
     memory_bytes: int
-    gpus: list[str] = []
+    gpus: Annotated[list[str], Field(description="of the machine, for runs on them")] = []
     packages: dict[str, str]
     settings: Annotated[
         dict[str, str], Field(description="thread and device settings; never a secret")
     ] = {}
-
-
-def dump(record: BaseModel) -> dict[str, Any]:
-    """The record as JSON-ready data."""
-    return record.model_dump(mode="json")
+    # Left out where they are empty, so that a CPU's environment has the digest that it had.
+    driver: Annotated[str, Field(description="of the GPUs", exclude_if=_is_empty)] = ""
+    libraries: Annotated[
+        dict[str, str],
+        Field(description="cuda, cudnn, nccl, as torch found them", exclude_if=_is_empty),
+    ] = {}

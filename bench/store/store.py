@@ -30,6 +30,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -37,11 +38,14 @@ from pydantic import ValidationError
 
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.store.integrity import Problem, problem
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Examples, Record
 from lightning_bench.common.files import is_locked, locked, write_atomically
 
 #: The file of a run's final weights, where others start from them.
 WEIGHTS = "weights.safetensors"
+#: The file of its per-example results.
+PREDICTIONS = "predictions.npz"
 _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","record":'
 
@@ -57,6 +61,10 @@ class Damaged(Exception):
     """A record that is cut short, altered or of another schema; the message says which."""
 
 
+def _gone() -> Problem:
+    return "gone"
+
+
 @dataclass(frozen=True)
 class Attempt:
     """An attempt at a run, as read from the store."""
@@ -67,8 +75,10 @@ class Attempt:
     state: Literal["recorded", "damaged", "running", "interrupted"]
     record: Record | None = None
     problem: str = ""
-    kept: bool = False  # its final weights are there
     checksum: str = ""  # of the record, as its file has it
+    predictions: Problem = ""  # what is wrong with those that the record names
+    #: What is wrong with its final weights; a large file may have to be read.
+    weights: Callable[[], Problem] = field(default=_gone, compare=False)
 
     @property
     def lost(self) -> bool:
@@ -191,25 +201,27 @@ class Store:
     def write_environment(self, environment: Environment) -> str:
         """Keep an environment and return the digest that names it."""
         text = environment.model_dump_json(indent=1).encode()
-        digest = hashlib.sha256(text).hexdigest()[:16]
+        digest = _environment_digest(text)
         path = self.root / "environments" / f"{digest}.json"
-        if not path.exists():
+        if self.read_environment(digest) is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, text)
         return digest
 
     def read_environment(self, digest: str) -> Environment | None:
-        """The environment of that digest, or None where its file is gone or damaged."""
+        """The environment of that digest, or None where its file is gone or has another one."""
         path = self.root / "environments" / f"{digest}.json"
         try:
-            return Environment.model_validate_json(path.read_bytes())
+            text = path.read_bytes()
+            known = _environment_digest(text) == digest
+            return Environment.model_validate_json(text) if known else None
         except (OSError, ValidationError):
             return None
 
     def write_examples(self, fingerprint: str, make: Callable[[], Examples]) -> None:
         """Keep some examples of the data of a fingerprint, unless there are some already."""
         path = self.root / "examples" / f"{fingerprint}.json"
-        if not path.exists():
+        if self.read_examples(fingerprint) is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, make().model_dump_json().encode())
 
@@ -238,7 +250,8 @@ class Store:
         """One attempt, whether it is the newest or not."""
         folder = self.folder(key, number)
         try:
-            record, checksum = _read(f"{folder}/record.json")  # quicker than a Path, of many
+            # Texts as paths are quicker, of many.
+            record, checksum, recorded_ns = _read(f"{folder}/record.json")
         except FileNotFoundError:
             running = is_locked(folder / "lock")
             return Attempt(key, number, folder, "running" if running else "interrupted")
@@ -246,8 +259,22 @@ class Store:
             return Attempt(key, number, folder, "damaged", problem=str(error))
         if record.key != key:
             return Attempt(key, number, folder, "damaged", problem=f"it is of run {record.key}")
-        kept = bool(record.weights) and (folder / WEIGHTS).is_file()
-        return Attempt(key, number, folder, "recorded", record, kept=kept, checksum=checksum)
+        predictions: Problem = ""
+        if record.predictions:
+            predictions = problem(f"{folder}/{PREDICTIONS}", record.predictions, recorded_ns)
+        weights: Callable[[], Problem] = _gone
+        if record.weights:
+            weights = partial(problem, f"{folder}/{WEIGHTS}", record.weights, recorded_ns)
+        return Attempt(
+            key,
+            number,
+            folder,
+            "recorded",
+            record,
+            checksum=checksum,
+            predictions=predictions,
+            weights=weights,
+        )
 
 
 def read_record(path: Path) -> Record:
@@ -255,10 +282,11 @@ def read_record(path: Path) -> Record:
     return _read(path)[0]
 
 
-def _read(path: Path | str) -> tuple[Record, str]:
-    """A record and its checksum."""
+def _read(path: Path | str) -> tuple[Record, str, int]:
+    """A record, its checksum, and when it was put there."""
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123
         raw = file.read()
+        recorded_ns = os.fstat(file.fileno()).st_ctime_ns
     payload = unseal(raw)
     try:
         record = Record.model_validate_json(payload)
@@ -267,7 +295,11 @@ def _read(path: Path | str) -> tuple[Record, str]:
         if version != SCHEMA_VERSION:
             raise Damaged(f"schema {version}, this bench reads {SCHEMA_VERSION}") from None
         raise Damaged(f"not a record: {error.errors()[0]['msg']}") from None
-    return record, _checksum(raw).decode()
+    return record, _checksum(raw).decode(), recorded_ns
+
+
+def _environment_digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def seal(payload: bytes) -> bytes:

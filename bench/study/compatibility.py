@@ -1,6 +1,6 @@
 """Compatibility of recipes, data sets, weights and devices, asked before anything is trained."""
 
-from lightning_bench.bench.spec import Recipe
+from lightning_bench.bench.spec import Precision, Recipe
 from lightning_bench.data.dataset import MASKED, DataSet
 
 #: Settings of a recipe that change images.
@@ -53,6 +53,15 @@ def unfit_start(before: DataSet, after: DataSet, module: str) -> str:
     return ""
 
 
+def unfit_precision(precision: Precision, device: str) -> str:
+    """Why nothing can be computed in a precision on a device; empty where it can."""
+    if device == "cpu" and precision in {"tf32", "fp16"}:
+        return f"precision {precision} needs a GPU; a CPU computes in fp32 or bf16"
+    if device != "cuda" and precision == "tf32":
+        return f"precision tf32 is of NVIDIA's GPUs, not of {device}; take fp32"
+    return ""
+
+
 def unfit_devices(recipe: Recipe, *, device: str, devices: int, strategy: str) -> str:
     """Why a recipe can't be trained on such devices; empty where it can."""
     parts = devices * recipe.accumulate
@@ -63,8 +72,10 @@ def unfit_devices(recipe: Recipe, *, device: str, devices: int, strategy: str) -
             f"{recipe.accumulate} part{'s' if recipe.accumulate > 1 else ''} each: "
             f"batch_size must be {parts} at least"
         )
-    if device == "cpu" and recipe.precision == "fp16":
-        return "precision fp16 needs a GPU; a CPU trains in fp32 or bf16"
+    if problem := unfit_precision(recipe.precision, device):
+        return problem
     if strategy == "fsdp" and recipe.precision == "fp16":
         return "strategy fsdp is for fp32 and bf16, not fp16"
+    if strategy == "fsdp" and devices == 1:
+        return "strategy fsdp shards a model over several devices, and this is one: see --devices"
     return ""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from lightning_bench import studies
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.study import page as pages
+from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.page import Location, Page
 from lightning_bench.bench.study.page_errors import PageError, page_error
 from lightning_bench.bench.study.study import Study
@@ -87,6 +88,17 @@ def load(
     except PageError as error:
         mistake = error
     raise UserError(f"{where(mistake.at)}: {mistake}")
+
+
+def read_cluster(settings: Iterable[str]) -> Cluster:
+    """A cluster by settings such as `partition=gpu` alone, without a page."""
+    merged: dict[str, Any] = {}
+    for text in settings:
+        merged = _merge(merged, _setting(text, {}, "--cluster", ("cluster",)))
+    try:
+        return Cluster.model_validate(merged.get("cluster", {}))
+    except ValidationError as error:
+        raise UserError(f"--cluster: {page_error(error, Cluster)}") from None
 
 
 def _at_scale(page: Page, scale: str | None) -> tuple[str, dict[str, Any]]:

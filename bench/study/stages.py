@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
 from lightning_bench.bench.study.inputs import dataset_at
@@ -26,10 +26,18 @@ from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue as model_catalogue
 
 
+def _named(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+#: On a page `digits` is short for `{name: digits}`.
+NamedData = Annotated[DataSpec, BeforeValidator(_named)]
+
+
 class Stage(Settings):
     """A training that others start from; it may itself start from another stage."""
 
-    data: DataSpec
+    data: NamedData
     recipe: Recipe = Recipe()
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     model: Annotated[str, Field(description="by default that of the entry")] = ""
@@ -39,12 +47,6 @@ class Stage(Settings):
     shown: Annotated[
         bool, Field(description="on its data its own result stands for what starts from it")
     ] = False
-
-    @field_validator("data", mode="before")
-    @classmethod
-    def _name(cls, value: Any) -> Any:
-        """`data: digits` is short for `data: {name: digits}`."""
-        return {"name": value} if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)

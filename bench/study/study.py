@@ -17,7 +17,7 @@ from lightning_bench.bench.study.resolved import ResolvedEntry, resolve
 from lightning_bench.bench.study.search_cell import Cell, space_of
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter, Values
-from lightning_bench.bench.study.stages import Stage
+from lightning_bench.bench.study.stages import NamedData, Stage
 from lightning_bench.data.dataset import DataSet
 
 
@@ -35,13 +35,8 @@ class Entry(Settings):
         dict[str, Parameter | None], Field(description="laid over the search's; null takes one out")
     ] = {}
     data: Annotated[
-        list[DataSpec], Field(description="those of the study that it meets, as it reads them")
+        list[NamedData], Field(description="those of the study that it meets, as it reads them")
     ] = []
-
-    @field_validator("data", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> Any:
-        return _named(value)
 
 
 class Study(Settings):
@@ -52,7 +47,7 @@ class Study(Settings):
     command: str = ""
     title: str
     question: str
-    data: Annotated[list[DataSpec], Field(min_length=1)]
+    data: Annotated[list[NamedData], Field(min_length=1)]
     entries: Annotated[dict[str, Entry], Field(min_length=1)]
     seeds: Annotated[
         list[Annotated[int, Field(ge=0, lt=2**32)]],
@@ -79,11 +74,6 @@ class Study(Settings):
     cluster: Annotated[Cluster, Field(description="what a run asks of a cluster")] = Cluster()
     run_s: Annotated[float, Field(gt=0, description="a run's seconds, before any is known")] = 60.0
 
-    @field_validator("data", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> Any:
-        return _named(value)
-
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_or_list(cls, value: Any) -> Any:
@@ -107,6 +97,11 @@ class Study(Settings):
         for name in ("datasets", "resolved"):
             copied.__dict__.pop(name, None)
         return copied
+
+    @property
+    def name_at_scale(self) -> str:
+        """What its folders in a store are called."""
+        return f"{self.name}-{self.scale}"
 
     @cached_property
     def datasets(self) -> dict[str, DataSet]:
@@ -164,7 +159,7 @@ class Study(Settings):
         spaces = {label: space_of(self.search, entry) for label, entry in self.resolved.items()}
         return [
             Cell(
-                study=f"{self.name}-{self.scale}",
+                study=self.name_at_scale,
                 entry=entry.label,
                 dataset=title,
                 metric=entry.data[title][1].metrics[0],
@@ -218,10 +213,3 @@ class Run:
     def key(self) -> str:
         """The spec's key, hashed once."""
         return self.spec.key
-
-
-def _named(value: Any) -> Any:
-    """`data: [digits]` is short for `data: [{name: digits}]`."""
-    if not isinstance(value, list):
-        return value
-    return [{"name": item} if isinstance(item, str) else item for item in value]

@@ -74,7 +74,7 @@ def replay(plan: Plan) -> Iterator[Event]:
     """All that the store knows of a study, as if it happened now."""
     seen: set[str] = set()
     for planned in plan.all:
-        record = planned.attempt.record if planned.attempt else None
+        record = planned.record
         if record is None or planned.key in seen:
             continue
         seen.add(planned.key)

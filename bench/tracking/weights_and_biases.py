@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import wandb
 
+from lightning_bench.bench.tracking.compat import private_settings
 from lightning_bench.bench.tracking.events import (
     Began,
     Event,
@@ -100,12 +101,8 @@ class WeightsAndBiases:
             mode=self.mode,
             resume="allow",
             reinit="create_new",
-            # Nothing of the machine or the user beyond what the record holds.
-            settings=wandb.Settings(
-                console="off", silent=True, disable_git=True, save_code=False, init_timeout=30,
-                x_disable_stats=True, x_disable_meta=True,
-            ),
-        )  # fmt: skip
+            settings=private_settings(),
+        )
 
     def _finish(self, event: Finished) -> None:
         run = self.open.pop(event.key, None)

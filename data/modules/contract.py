@@ -9,15 +9,19 @@ the keyword arguments of `DataModule`.
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytorch_lightning as pl
 
+from lightning_bench.common.machine import usable_cores
 from lightning_bench.data.cache import Bundle
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.dataset import DataSet
+from lightning_bench.data.feed import Feed
 from lightning_bench.data.loader import EpochOrder, Loader
 from lightning_bench.data.previews import Example
+
+L = TypeVar("L", bound=Loader)
 
 
 class DataModule(pl.LightningDataModule, ABC):
@@ -25,7 +29,8 @@ class DataModule(pl.LightningDataModule, ABC):
 
     `batch_size` is that of all ranks together. The order of training, and every random number of
     augmentation and masking, depends on `seed`, the epoch and the place in the global batch or the
-    split alone. A `sample` is content with a part of the data set.
+    split alone. `cores` are those that this rank may use, by default all. A `sample` is content
+    with a part of the data set.
     """
 
     def __init__(
@@ -36,16 +41,20 @@ class DataModule(pl.LightningDataModule, ABC):
         seed: int,
         rank: int = 0,
         world_size: int = 1,
+        cores: int | None = None,
         sample: bool = False,
     ) -> None:
         super().__init__()
         self.entry = find(entry) if isinstance(entry, str) else entry
         self.batch_size, self.seed, self.sample = batch_size, seed, sample
         self.rank, self.world_size = rank, world_size
+        self.cores = usable_cores() if cores is None else cores
         #: A SHA-256 of what `setup` really loaded.
         self.fingerprint = ""
         #: Where that is kept on disk; None for what is embedded or streamed.
         self.bundle: Bundle | None = None
+        #: Where the batches go: attach it to the device before they are asked for.
+        self.feed = Feed()
 
     @abstractmethod
     def setup(self, stage: str | None = None) -> None:
@@ -70,15 +79,20 @@ class DataModule(pl.LightningDataModule, ABC):
 
     def train_dataloader(self) -> Loader:
         """Shuffled by (seed, epoch), the incomplete batch dropped."""
-        return self._loader("train", shuffle=True)
+        return self._fed(self._loader("train", shuffle=True))
 
     def val_dataloader(self) -> Loader:
         """Every example once."""
-        return self._loader("val")
+        return self._fed(self._loader("val"))
 
     def test_dataloader(self) -> Sequence[Loader]:
         """Every example of each test split once."""
-        return [self._loader(name) for name in self.entry.tests]
+        return [self._fed(self._loader(name)) for name in self.entry.tests]
+
+    def _fed(self, loader: L) -> L:
+        """A loader whose batches go where all of this module's do."""
+        loader.feed = self.feed
+        return loader
 
     def _order(self, size: int, *, shuffle: bool) -> EpochOrder:
         return EpochOrder(

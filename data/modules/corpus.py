@@ -65,9 +65,9 @@ class MaskedLoader(TextLoader):
         super().__init__(texts, **options)
         self.masking = masking
 
-    def batch(self, number: int, global_batch: Tensor) -> Batch:
+    def host_batch(self, number: int, global_batch: Tensor) -> Batch:
         """Gather and pad, then mask; a pad is special, and so never masked."""
-        (tokens, mask, segments), _, indices, global_size = super().batch(number, global_batch)
+        (tokens, mask, segments), _, indices, global_size = super().host_batch(number, global_batch)
         order = self.sampler
         stream = (order.seed, order.epoch) if order.shuffle else (0,)
         seen, wanted = self.masking.apply(tokens, [(*stream, int(i)) for i in indices])
@@ -77,9 +77,9 @@ class MaskedLoader(TextLoader):
 class PairLoader(MaskedLoader):
     """Masks pairs; the target has the pair's class in the place of [CLS]."""
 
-    def batch(self, number: int, global_batch: Tensor) -> Batch:
+    def host_batch(self, number: int, global_batch: Tensor) -> Batch:
         """Mask, then say whether the second part follows."""
-        batch = super().batch(number, global_batch)
+        batch = super().host_batch(number, global_batch)
         batch.target[:, 0] = self.target[batch.indices]
         return batch
 

@@ -1,7 +1,7 @@
 """ImageData: the LightningDataModule of images that fit into memory, decoded once."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import PIL
@@ -21,7 +21,7 @@ from lightning_bench.data.sources.readers import Reader
 from lightning_bench.data.sources.source_splits import source_splits
 from lightning_bench.data.transforms.augment import (
     Augmentation,
-    Draw,
+    Treatment,
     alter,
     draw,
     erase,
@@ -106,7 +106,7 @@ class ImageData(DataModule):
 
     def train_dataloader(self) -> "ImageLoader":
         """Shuffled by (seed, epoch) and augmented, the incomplete batch dropped."""
-        return self._loader("train", shuffle=True, augmentation=self.augmentation)
+        return self._fed(self._loader("train", shuffle=True, augmentation=self.augmentation))
 
     def _loader(
         self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
@@ -126,8 +126,27 @@ class ImageData(DataModule):
         )
 
 
+class HostImages(NamedTuple):
+    """What the host makes of a batch of images: uint8 pixels, and what is to be done to them.
+
+    The pixels are the rows of images instead where the device keeps these.
+    """
+
+    pixels: Tensor
+    treatment: Treatment | None
+    partners: Tensor | None  # for mixing, where they are not this very batch
+    of_partners: Treatment | None
+    target: Tensor
+    of_partner: Tensor | None  # target
+    indices: Tensor
+    global_size: int
+
+
 class ImageLoader(Loader):
-    """Gathers, augments and normalises a batch at a time; the pixels stay uint8 until then."""
+    """Gathers on the host; augments and normalises on the device, as whole batches.
+
+    The pixels stay uint8 until then.
+    """
 
     def __init__(
         self,
@@ -148,45 +167,67 @@ class ImageLoader(Loader):
         # (p / 255 - mean) / std, with one subtraction and one product.
         self._middle = (mean * 255)[:, None, None]
         self._scale = (1 / (std * 255))[:, None, None]
+        self._resident: Tensor | None = None
 
-    def batch(self, number: int, global_batch: Tensor) -> Batch:
-        """Make this rank's share of a global batch."""
-        index, a = self.share_of(global_batch), self.augmentation
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """The epoch's batches from that number on, of images that the device may keep."""
+        self._resident = self.kept_on_device()
+        self._middle, self._scale = (x.to(self.feed.device) for x in (self._middle, self._scale))
+        return super().batches(start)
+
+    def kept_on_device(self) -> Tensor | None:
+        """All images on the device, if it is one that has room for them."""
+        return self.feed.resident(self.pixels)
+
+    def host_batch(self, number: int, global_batch: Tensor) -> HostImages:
+        """Gather this rank's share of a global batch, and draw what is done to it."""
+        index, a, size = self.share_of(global_batch), self.augmentation, len(global_batch)
+        target = self.target[index]
         if a == Augmentation():
-            return Batch(
-                (self._normalise(self.gather(index)),), self.target[index], index, len(global_batch)
-            )
-        height, width = self.pixels.shape[-2:]
+            pixels = self.gather(index)
+            return HostImages(pixels, None, None, None, target, None, index, size)
         order = self.sampler
-        drawn = draw(
-            a,
-            len(global_batch),
-            (height, width),
-            generator(order.seed, order.epoch, number),
-        )
-        place = self.share_of(torch.arange(len(global_batch)))
-        x, target = self._altered(global_batch, drawn, place), self.target[index]
-        if a.mixes:
-            # Everybody's partner is the next one, who may be another rank's example.
-            next_one = (place + 1) % len(global_batch)
-            alone = order.world_size == 1
-            partner = x.roll(-1, 0) if alone else self._altered(global_batch, drawn, next_one)
-            mine = drawn.rows(place)
-            assert mine.share is not None
-            x = mix(x, partner, mine)
-            other = self.target[global_batch[next_one]]
-            target = mixed_targets(target, other, mine.share, self.classes)
-        return Batch((x,), target, index, len(global_batch))
+        height, width = self.pixels.shape[-2:]
+        drawn = draw(a, size, (height, width), generator(order.seed, order.epoch, number))
+        place = self.share_of(torch.arange(size))
+        mine, pixels = drawn.rows(place), self.gather(index)
+        if not a.mixes:
+            return HostImages(pixels, mine, None, None, target, None, index, size)
+        # Everybody's partner is the next one, who may be another rank's example.
+        place = (place + 1) % size
+        partner, partners, theirs = global_batch[place], None, None
+        if order.world_size > 1:
+            partners, theirs = self.gather_partners(partner), drawn.rows(place)
+        return HostImages(pixels, mine, partners, theirs, target, self.target[partner], index, size)
 
     def gather(self, index: Tensor) -> Tensor:
-        """The pixels of some examples, copied."""
-        return self.pixels.index_select(0, index)
+        """The pixels of some examples, copied, or their rows where the device has the pixels."""
+        return self.pixels.index_select(0, index) if self._resident is None else index
 
-    def _altered(self, global_batch: Tensor, drawn: Draw, place: Tensor) -> Tensor:
-        mine = drawn.rows(place)
-        pixels = self.gather(global_batch[place])
-        x = self._normalise(alter(pixels, mine, self.augmentation))
-        return x if mine.erase is None else erase(x, mine.erase)
+    def gather_partners(self, index: Tensor) -> Tensor:
+        """The same of those with whom the examples of a batch are mixed."""
+        return self.gather(index)
+
+    def finish(self, made: HostImages) -> Batch:
+        """Augment, normalise and mix."""
+        x, target = self._altered(made.pixels, made.treatment), made.target
+        if made.of_partner is not None:
+            partner = x.roll(-1, 0)
+            if made.partners is not None:
+                partner = self._altered(made.partners, made.of_partners)
+            assert made.treatment is not None
+            assert made.treatment.share is not None
+            x = mix(x, partner, made.treatment)
+            target = mixed_targets(target, made.of_partner, made.treatment.share, self.classes)
+        return Batch((x,), target, made.indices, made.global_size)
+
+    def _altered(self, pixels: Tensor, treatment: Treatment | None) -> Tensor:
+        if self._resident is not None:
+            pixels = self._resident.index_select(0, pixels)
+        if treatment is None:
+            return self._normalise(pixels)
+        x = self._normalise(alter(pixels, treatment, self.augmentation))
+        return x if treatment.erase is None else erase(x, treatment.erase)
 
     def _normalise(self, pixels: Tensor) -> Tensor:
         return moved_right(pixels, self.shift).float().sub_(self._middle).mul_(self._scale)
@@ -215,6 +256,8 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         "sample": sample,
         "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
     }
+    if entry.repository is None:  # what was kept of deeper images before was clipped
+        made_from["deep"] = "scaled"
 
     def fill(draft: cache.Draft) -> None:
         labels = {name: reader.labels(entry.label) for name, reader in readers.items()}

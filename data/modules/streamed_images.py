@@ -10,7 +10,7 @@ sent, of which a run that only scores some images would do little else (benchmar
 import hashlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from lightning_bench.common.machine import usable_cores
 from lightning_bench.data import cache, split
-from lightning_bench.data.batch import Batch
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.loader import generator
-from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check_labels
+from lightning_bench.data.modules.image_data import (
+    HostImages,
+    ImageData,
+    ImageLoader,
+    check_labels,
+)
 from lightning_bench.data.sources import imagenet_real
 from lightning_bench.data.sources.readers import FolderReader, Reader
 from lightning_bench.data.sources.source_splits import source_splits
@@ -54,7 +57,7 @@ class StreamedImages(ImageData):
     ) -> None:
         super().__init__(entry, **options)
         self.augmentation = augmentation or Augmentation()
-        self.workers = usable_cores() if workers is None else workers
+        self.workers = self.cores if workers is None else workers
         self.sources: dict[str, tuple[Any, np.ndarray]] = {}
         self._labels: dict[str, np.ndarray] = {}
 
@@ -174,7 +177,8 @@ class ImageDecoder:
         """The example's C×H×W, by its place in the split and the numbers of its generator."""
         place, numbers = request
         row = int(self.members[place])
-        data = self.table[row][self.column]["bytes"]
+        kept = self.table[row][self.column]
+        data = kept["bytes"]
         try:
             if not self.least:
                 near = math.ceil(self.size / EVALUATION_CROP)
@@ -182,8 +186,9 @@ class ImageDecoder:
                 return torch.from_numpy(square(image, self.size, crop=EVALUATION_CROP).copy())
             return self._cropped(data, generator(*numbers))
         except (OSError, SyntaxError, ValueError, TypeError) as error:
+            name = f" ({kept['path']})" if kept["path"] else ""
             raise DataError(
-                f"{self.where}, row {row}: the image doesn't decode: {reason(error)}"
+                f"{self.where}, row {row}{name}: the image doesn't decode: {reason(error)}"
             ) from None
 
     def _cropped(self, data: bytes, drawn: torch.Generator) -> Tensor:
@@ -219,10 +224,10 @@ def crop_box(
 
 
 class StreamedLoader(ImageLoader):
-    """Batches decoded by threads, then augmented as batches here.
+    """Batches decoded by threads, then augmented as batches on the device.
 
-    Mixing needs the partner's pixels, which only this rank's own batch has: with it, several
-    devices blend other pairs than one device would.
+    Mixing needs the partner's pixels, which on several ranks only another one's share has: there
+    each decodes its examples' partners too, twice as many images.
     """
 
     def __init__(
@@ -234,21 +239,27 @@ class StreamedLoader(ImageLoader):
         self.decoder, self.workers = decoder, workers
         self._ready = empty
 
-    def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Yield the epoch's batches from that number on, decoded ahead."""
+    def kept_on_device(self) -> None:
+        """Nothing is kept, neither there nor here."""
+
+    def host_batches(self, start: int) -> Generator[HostImages, None, None]:
+        """Yield what the host makes of the batches from that number on, decoded ahead."""
         members = self.global_batches()
         numbers = range(start, len(self))
-        decoded = self._decoded(self._request(n, members[n].tolist()) for n in numbers)
+        decoded = self._decoded(self._request(n, members[n]) for n in numbers)
         for number, self._ready in zip(numbers, decoded, strict=True):
-            yield self.batch(number, members[number])
+            yield self.host_batch(number, members[number])
 
-    def _request(self, number: int, rows: list[int]) -> list[DecodeRequest]:
+    def _request(self, number: int, global_batch: Tensor) -> list[DecodeRequest]:
         """This rank's share of a global batch, each with the numbers of its generator."""
-        order = self.sampler
+        order, size = self.sampler, len(global_batch)
+        places = self.share_of(torch.arange(size))
+        if self.augmentation.mixes and order.world_size > 1:
+            places = torch.cat([places, (places + 1) % size])
+        rows = global_batch[places].tolist()
         return [
             (row, (order.seed, order.epoch, number, place))
-            for place, row in enumerate(rows)
-            if place % order.world_size == order.rank
+            for row, place in zip(rows, places.tolist(), strict=True)
         ]
 
     def _decoded(self, requests: Iterable[list[DecodeRequest]]) -> Iterator[Tensor]:
@@ -271,16 +282,16 @@ class StreamedLoader(ImageLoader):
 
     def gather(self, index: Tensor) -> Tensor:
         """The batch that was decoded last."""
-        del index
-        return self._ready
+        return self._ready[: len(index)]
+
+    def gather_partners(self, index: Tensor) -> Tensor:
+        """Those that were decoded after it."""
+        return self._ready[-len(index) :]
 
 
 def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> StreamedImages:
     """Make the data module with the augmentation of a recipe."""
-    augmentation = Augmentation.from_recipe(recipe)
-    if augmentation.mixes and options.get("world_size", 1) > 1:
-        raise DataError("mixup and cutmix of streamed images work on one device only, so far")
-    return StreamedImages(entry, augmentation=augmentation, **options)
+    return StreamedImages(entry, augmentation=Augmentation.from_recipe(recipe), **options)
 
 
 class ImageFiles:

@@ -43,7 +43,7 @@ def describe(path: str) -> DataSet:
         image_size=64,
         metrics=("accuracy",),
         splits=sizes,
-        policy=f"the folder's own splits{how}",
+        policy=f"the folder's own splits{how}; more than 8 bits a pixel are scaled to 8",
         source=path,
         columns=("image",),
         label="cls",

@@ -7,7 +7,7 @@ example rather than for each batch.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -52,10 +52,37 @@ class Draw:
     share: Tensor | None  # how much of an image is its own
     box: Tensor | None  # what cutmix takes of the partner; empty for mixup
 
-    def rows(self, which: Tensor) -> "Draw":
-        """The numbers of some examples."""
-        parts = (getattr(self, field.name) for field in fields(self))
-        return Draw(*(None if part is None else part[which] for part in parts))
+    def rows(self, which: Tensor | slice = slice(None)) -> "Treatment":
+        """What is done to some of the examples, or to all."""
+
+        def part(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor[which]
+
+        steps: tuple[randaugment.Groups, ...] = ()
+        if self.operations is not None and self.signs is not None:
+            steps = randaugment.groups(self.operations[which], self.signs[which])
+        return Treatment(
+            corner=part(self.corner),
+            flipped=None if self.flip is None else self.flip[which].nonzero().flatten(),
+            operations=steps,
+            erase=part(self.erase),
+            share=part(self.share),
+            box=part(self.box),
+        )
+
+
+class Treatment(NamedTuple):
+    """What is done to images, a row each or as places among them; what is off has none.
+
+    Wherever the tensors are, nothing has to be read back from there.
+    """
+
+    corner: Tensor | None
+    flipped: Tensor | None  # places
+    operations: tuple[randaugment.Groups, ...]
+    erase: Tensor | None
+    share: Tensor | None
+    box: Tensor | None
 
 
 def draw(
@@ -89,17 +116,15 @@ def draw(
     return Draw(corner, flip, operations, signs, erase, share, box)
 
 
-def alter(pixels: Tensor, drawn: Draw, augmentation: Augmentation) -> Tensor:
+def alter(pixels: Tensor, treatment: Treatment, augmentation: Augmentation) -> Tensor:
     """Crop, flip and RandAugment uint8 images B×C×H×W, which it may overwrite."""
-    if drawn.corner is not None:
-        pixels = _crop(pixels, drawn.corner, augmentation.crop)
-    if drawn.flip is not None:
-        flipped = drawn.flip.nonzero().flatten()
+    if treatment.corner is not None:
+        pixels = _crop(pixels, treatment.corner, augmentation.crop)
+    if treatment.flipped is not None:
+        flipped = treatment.flipped
         pixels.index_copy_(0, flipped, pixels.index_select(0, flipped).flip(-1))
-    if drawn.operations is not None and drawn.signs is not None:
-        pixels = randaugment.apply(
-            pixels, drawn.operations, drawn.signs, magnitude=augmentation.randaugment
-        )
+    if treatment.operations:
+        pixels = randaugment.apply(pixels, treatment.operations, magnitude=augmentation.randaugment)
     return pixels
 
 
@@ -108,15 +133,16 @@ def erase(x: Tensor, boxes: Tensor) -> Tensor:
     return x.masked_fill_(_inside(boxes, x)[:, None], 0.0)
 
 
-def mix(x: Tensor, partner: Tensor, drawn: Draw) -> Tensor:
+def mix(x: Tensor, partner: Tensor, treatment: Treatment) -> Tensor:
     """Blend each image with its partner, or paste the partner's box into it."""
-    assert drawn.share is not None
-    assert drawn.box is not None
-    cut = _area(drawn.box) > 0
+    share, box = treatment.share, treatment.box
+    assert share is not None
+    assert box is not None
+    cut = _area(box) > 0
     # Pasting an empty box leaves the image as it is, which is cutmix at the very border.
-    share = torch.where(cut | (drawn.share == 1), 1.0, drawn.share)[:, None, None, None]
+    share = torch.where(cut | (share == 1), 1.0, share)[:, None, None, None]
     blended = torch.lerp(partner, x, share)
-    return torch.where(_inside(drawn.box, x)[:, None], partner, blended)
+    return torch.where(_inside(box, x)[:, None], partner, blended)
 
 
 def mixed_targets(target: Tensor, partner: Tensor, share: Tensor, classes: int) -> Tensor:
@@ -130,7 +156,8 @@ def _crop(pixels: Tensor, corner: Tensor, border: int) -> Tensor:
     height, width = pixels.shape[-2:]
     padded = F.pad(pixels, (border,) * 4)
     windows = padded.unfold(2, height, 1).unfold(3, width, 1)
-    return windows[torch.arange(len(pixels)), :, corner[:, 0], corner[:, 1]]
+    every = torch.arange(len(pixels), device=pixels.device)
+    return windows[every, :, corner[:, 0], corner[:, 1]]
 
 
 def _erase_boxes(
@@ -175,7 +202,7 @@ def _area(boxes: Tensor) -> Tensor:
 def _inside(boxes: Tensor, x: Tensor) -> Tensor:
     """B×H×W, true inside each image's box."""
     rows, columns = (torch.arange(n, device=x.device) for n in x.shape[-2:])
-    top, left, bottom, right = boxes.to(x.device)[:, :, None].unbind(1)
+    top, left, bottom, right = boxes[:, :, None].unbind(1)
     in_rows = (rows >= top) & (rows < bottom)
     in_columns = (columns >= left) & (columns < right)
     return in_rows[:, :, None] & in_columns[:, None, :]

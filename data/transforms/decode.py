@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
+from PIL.TiffImagePlugin import BITSPERSAMPLE, SAMPLEFORMAT, TiffImageFile
 
 from lightning_bench.common.machine import usable_cores
 from lightning_bench.common.messages import first_line
@@ -14,6 +15,10 @@ from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources.readers import Encoded
 
 _MODES = {1: "L", 3: "RGB"}
+#: Of a TIFF's integers, in its SampleFormat.
+_SIGNED = 2
+#: Modes of more than 8 bits a pixel: PIL has grey images of them alone.
+_DEEP = {"I", "I;16", "I;16B", "I;16L", "I;16N", "F"}
 
 
 def decode_all(
@@ -56,11 +61,41 @@ def image_size(data: bytes) -> tuple[int, int]:
 
 def open_image(data: bytes, *, channels: int, near: int = 0) -> Image.Image:
     """Open in grey or colour; a JPEG is scaled while it decodes, to no less than `near` pixels."""
-    image = Image.open(io.BytesIO(data))
+    opened = Image.open(io.BytesIO(data))
     if near:
-        image.draft(_MODES[channels], (near, near))
-    image.load()
+        opened.draft(_MODES[channels], (near, near))
+    opened.load()
+    image = _scaled_to_8_bits(opened) if opened.mode in _DEEP else opened
     return image if image.mode == _MODES[channels] else image.convert(_MODES[channels])
+
+
+def _scaled_to_8_bits(image: Image.Image) -> Image.Image:
+    """A grey image of 8 bits: the range of its integer type scaled, or floats from 0 to 1.
+
+    PIL's own conversion clips, so that all above 255 would be white. Of integers the high byte is
+    taken, as PIL takes it of colours of 16 bits. ValueError where the range can't be known.
+    """
+    values = np.asarray(image)
+    if image.mode == "F":
+        low, high = values.min(), values.max()
+        if not 0 <= low <= high <= 1:
+            raise ValueError(f"floats from {low:g} to {high:g}; only 0 to 1 is scaled to 8 bits")
+        return Image.fromarray(np.rint(values * 255).astype(np.uint8))
+    bits, signed = _integer_type(image)
+    least = -(1 << (bits - 1)) if signed else 0
+    # PIL reads integers of 32 bits as signed ones.
+    from_zero = (values.astype(np.int64) - least) & ((1 << bits) - 1)
+    return Image.fromarray((from_zero >> (bits - 8)).astype(np.uint8))
+
+
+def _integer_type(image: Image.Image) -> tuple[int, bool]:
+    """How many bits the pixels of an opened file have, and whether they are signed."""
+    if isinstance(image, TiffImageFile):
+        (bits,), (kind,) = image.tag_v2[BITSPERSAMPLE], image.tag_v2.get(SAMPLEFORMAT, (1,))
+        return bits, kind == _SIGNED
+    if image.mode != "I" or image.format in {"PNG", "PPM"}:
+        return 16, False
+    raise ValueError(f"{image.format} images of 32 bits: their range is unknown")
 
 
 def square(image: Image.Image, size: int, *, crop: float = 1.0) -> np.ndarray:

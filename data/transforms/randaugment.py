@@ -5,7 +5,8 @@ for each image.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,14 +18,33 @@ BINS = 30
 Operation = Callable[[Tensor, float], Tensor]
 
 
-def apply(pixels: Tensor, operations: Tensor, signs: Tensor, *, magnitude: int) -> Tensor:
-    """Apply the operations (B×steps) with their signs to the pixels, in place, step by step."""
+class Groups(NamedTuple):
+    """One step of a batch: images of equal treatment together."""
+
+    order: Tensor  # places in the batch, group by group
+    sizes: list[int]
+    codes: list[int]  # of each group twice the operation, plus one where the sign is negative
+
+
+def groups(operations: Tensor, signs: Tensor) -> tuple[Groups, ...]:
+    """Group the images by their operations (B×steps) and signs, for each step."""
+    codes = 2 * operations + (signs < 0)
+    counted = [torch.bincount(step) for step in codes.unbind(1)]
+    return tuple(
+        Groups(
+            step.argsort(stable=True),
+            [size for size in counts.tolist() if size],
+            counts.nonzero().flatten().tolist(),
+        )
+        for step, counts in zip(codes.unbind(1), counted, strict=True)
+    )
+
+
+def apply(pixels: Tensor, steps: Sequence[Groups], *, magnitude: int) -> Tensor:
+    """Apply the operations to the pixels, in place, step by step."""
     strength = magnitude / BINS
-    for step in range(operations.shape[1]):
-        # Twice the operation, plus one where the sign is negative: equal for equal treatment.
-        treatment = 2 * operations[:, step] + (signs[:, step] < 0)
-        for code in treatment.unique().tolist():
-            which = torch.nonzero(treatment == code).flatten()
+    for step in steps:
+        for code, which in zip(step.codes, step.order.split(step.sizes), strict=True):
             signed = -strength if code % 2 else strength
             altered = OPERATIONS[code // 2](pixels.index_select(0, which), signed)
             pixels.index_copy_(0, which, altered)

@@ -7,7 +7,7 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError
@@ -19,22 +19,6 @@ KINDS: dict[type, Literal["int", "float", "bool", "str"]] = {
     bool: "bool",
     str: "str",
 }
-
-
-class ImageOptions(TypedDict, total=False):
-    """What every size of a model for images leaves open: the data set fills it in."""
-
-    channels: int
-    image_size: int
-    classes: int
-
-
-class TextOptions(TypedDict, total=False):
-    """What every size of a model for texts leaves open: the data set fills it in."""
-
-    vocab_size: int
-    length: int
-    classes: int
 
 
 @dataclass(frozen=True)
@@ -96,30 +80,20 @@ def check(
     return {name: value for name, value in values.items() if value != known[name].default}
 
 
-def read_signature(
-    function: Callable[..., Any], base: Mapping[str, Argument] | None = None
-) -> dict[str, Argument]:
-    """Read a variant's arguments from its keyword-only parameters.
-
-    A parameter `**options: Unpack[Options]` takes the arguments that the TypedDict names; their
-    defaults are those of `base`, the arguments of the general variant that it hands them on to.
-    """
+def read_signature(function: Callable[..., Any]) -> dict[str, Argument]:
+    """Read a variant's arguments from its keyword-only parameters."""
     # Of a class, the hints of its fields are not those of its arguments.
     arguments_of = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
     hints = get_type_hints(arguments_of)
     where = function.__name__
     arguments: dict[str, Argument] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD and base is not None:
-            (options,) = get_args(hints[parameter.name])
-            arguments |= {name: base[name] for name in get_type_hints(options)}
-        elif parameter.default is inspect.Parameter.empty:
+        if parameter.default is inspect.Parameter.empty:
             raise ModelError(f"{where}: the argument {parameter.name!r} needs a default")
-        elif parameter.name not in hints:
+        if parameter.name not in hints:
             raise ModelError(f"{where}: the argument {parameter.name!r} needs a type")
-        else:
-            hint = hints[parameter.name]
-            arguments[parameter.name] = _read(where, parameter.name, hint, parameter.default)
+        hint = hints[parameter.name]
+        arguments[parameter.name] = _read(where, parameter.name, hint, parameter.default)
     return arguments
 
 

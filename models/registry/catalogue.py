@@ -2,12 +2,13 @@
 
 `python -m lightning_bench.models.registry.catalogue` writes the facts that need torch (exact
 parameters, FLOPs) into `catalogue.json`, together with a digest of the sources that they were
-counted from. Where the installed sources differ from that digest, or another package brings
-models, the facts are counted again in a subprocess and kept in the user's cache directory.
+counted from. Where the installed sources differ from that digest, the facts are counted again in a
+subprocess and kept in the user's cache directory. So are those of models that another package
+brings and of the user's own, each package or module in a process that imports no other.
 """
 
-import argparse
 import hashlib
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +34,8 @@ __all__ = ["Argument", "Entry", "check_arguments", "entries", "find", "markdown_
 
 ENTRY_POINTS = "lightning_bench.models"
 HERE = Path(__file__).parents[1]
+#: What counts, by name alone: importing it imports torch.
+COUNTING = "lightning_bench.models.registry.counting"
 COMMITTED = Path(__file__).parent / "catalogue.json"
 
 
@@ -55,11 +59,41 @@ class Entry:
     flops: int | None
     module: str
 
+    @property
+    def ours(self) -> bool:
+        """Whether to make it imports our own modules and libraries, and nothing else."""
+        return user_code.is_ours(self.module) and not user_code.is_user_model(self.name)
+
 
 @cache
 def entries() -> Mapping[str, Entry]:
     """Every registered variant by name, sorted; those of installed entry points too."""
+    found = dict(_own_entries())
+    for point in entry_points():
+        for name, facts in _facts_of(point)["variants"].items():
+            if name in found:
+                raise ModelError(
+                    f"{name} is registered twice: by {found[name].module} and by {facts['module']}"
+                )
+            found[name] = _entry(facts)
+    return dict(sorted(found.items()))
+
+
+@cache
+def _own_entries() -> Mapping[str, Entry]:
     return {name: _entry(facts) for name, facts in _facts()["variants"].items()}
+
+
+@cache
+def entry_points() -> Sequence[EntryPoint]:
+    """What other packages bring, none of which is imported here."""
+    return sorted(importlib.metadata.entry_points(group=ENTRY_POINTS))
+
+
+def entry_point_of(name: str) -> EntryPoint:
+    """The entry point that brings the model of this name; UnknownModel where none does."""
+    find(name)
+    return next(point for point in entry_points() if name in _facts_of(point)["variants"])
 
 
 def find(name: str) -> Entry:
@@ -75,6 +109,8 @@ def _find(name: str, folders: tuple[Path, ...]) -> Entry:
     prefix, slash, rest = name.partition("/")
     if slash and prefix in _facts()["libraries"]:
         return _library_entry(prefix, rest)
+    if name in _own_entries():  # no other package has to be counted
+        return _own_entries()[name]
     if name not in entries():
         if name.endswith(".py"):
             raise UnknownModel(f"{name}: name its function, too, as in {name}:make")
@@ -90,19 +126,38 @@ def check_arguments(entry: Entry, arguments: Mapping[str, object]) -> dict[str, 
 def counts(wanted: Sequence[tuple[str, Mapping[str, Value]]]) -> list[Mapping[str, Any]]:
     """The `parameters` and `flops` of models with these arguments, or the `error` that they raise.
 
-    Counted in a process of its own, since that takes torch, and kept in the user's cache.
+    Counted in a process for each module of others, since that takes torch and may change it, and
+    kept in the user's cache.
     """
+    apart: dict[str, list[int]] = {}
+    for place, (name, _) in enumerate(wanted):
+        apart.setdefault(_imports(name), []).append(place)
+    found: dict[int, Mapping[str, Any]] = {}
+    for places in apart.values():
+        found |= zip(places, _counts([wanted[place] for place in places]), strict=True)
+    return [found[place] for place in range(len(wanted))]
+
+
+def _imports(name: str) -> str:
+    """What has to be imported to make a model, beside our own modules."""
+    if user_code.is_user_model(name):
+        return name.rpartition(":")[0]
+    return "" if find(name).ours else entry_point_of(name).value
+
+
+def _counts(wanted: Sequence[tuple[str, Mapping[str, Value]]]) -> list[Mapping[str, Any]]:
     asked = json.dumps([[name, dict(arguments)] for name, arguments in wanted], sort_keys=True)
-    theirs = sorted({name for name, _ in wanted if user_code.is_user_model(name)})
-    sources = "\0".join(user_code.stamp(user_code.source_files(name)[0]) for name in theirs)
-    stamp = hashlib.sha256(f"{asked}\0{digest()}\0{sources}".encode()).hexdigest()
-    path = cache_folder() / f"counts-{stamp[:16]}.json"
-    results = _read(path)
-    if not results:
-        results = _run("--count", asked)
-        _write_to_cache(path, results)
+    sources = "\0".join(_state(name) for name in sorted({name for name, _ in wanted}))
+    results = _kept("counts", f"{asked}\0{digest()}\0{sources}", "--count", asked)
     counted: list[Mapping[str, Any]] = results["counts"]
     return counted
+
+
+def _state(name: str) -> str:
+    """The state of what a model imports beside our own modules, on disk."""
+    if user_code.is_user_model(name):
+        return user_code.stamp(user_code.source_files(name)[0])
+    return "" if find(name).ours else _stamp(entry_point_of(name).module)
 
 
 def markdown_table() -> str:
@@ -124,14 +179,12 @@ def markdown_table() -> str:
 
 
 def digest() -> str:
-    """Hash the sources of this package (those that make no model) and entry points installed."""
+    """Hash the sources of this package, but for those that make no model."""
     sources = hashlib.sha256()
     for path in sorted(HERE.rglob("*.py")):
         if not {"tasks", "probes"} & set(path.relative_to(HERE).parts):
             sources.update(path.relative_to(HERE).as_posix().encode() + b"\0")
             sources.update(path.read_bytes() + b"\0")
-    for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS)):
-        sources.update(f"{point.name}={point.value}\0{_stamp(point.module)}".encode())
     return sources.hexdigest()
 
 
@@ -180,18 +233,34 @@ def _read_or_count(current: str) -> Mapping[str, Any]:
     return facts
 
 
+@cache
+def _facts_of(point: EntryPoint) -> Mapping[str, Any]:
+    """Facts of the variants that an entry point brings, as `_read_or_count` has those of ours."""
+    made_of = f"{point.name}={point.value}\0{_stamp(point.module)}\0{digest()}"
+    try:
+        return _kept("entry-point", made_of, "--entry-point", point.name, point.value)
+    except ModelError as error:
+        raise ModelError(f"{point.value}, an installed entry point: {error}") from None
+
+
 def _user_facts(name: str) -> Mapping[str, Any]:
     """Facts of `module:function`, which only its import can tell; kept until its sources change."""
     sources = user_code.stamp(user_code.source_files(name)[0])
-    stamp = hashlib.sha256(f"{name}\0{sources}\0{digest()}".encode())
-    path = cache_folder() / f"model-{stamp.hexdigest()[:16]}.json"
-    facts = _read(path)
-    if not facts:
-        facts = _run("--describe", name)
-        if "error" not in facts:  # it may be mended by what the stamp can't see
-            _write_to_cache(path, facts)
+    facts = _kept("model", f"{name}\0{sources}\0{digest()}", "--describe", name)
     if "error" in facts:
         raise UnknownModel(facts["error"])
+    return facts
+
+
+def _kept(kind: str, made_of: str, *arguments: str) -> dict[str, Any]:
+    """What a counting process prints, kept in the cache under what it is of."""
+    stamp = hashlib.sha256(made_of.encode()).hexdigest()
+    path = cache_folder() / f"{kind}-{stamp[:16]}.json"
+    facts = _read(path)
+    if not facts:
+        facts = _run(*arguments)
+        if "error" not in facts:  # it may be mended by what the stamp can't see
+            _write_to_cache(path, facts)
     return facts
 
 
@@ -211,11 +280,11 @@ def _stamp(module: str) -> str:
 
 
 def _run(*arguments: str) -> dict[str, Any]:
-    """Run this module in a process of its own, since it has to import torch."""
+    """Count in a process of its own, since that has to import torch."""
     path = os.pathsep.join([*filter(None, sys.path), str(HERE.parents[1])])
     # Without -P it would take the working directory's torch.py for torch.
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "lightning_bench.models.registry.catalogue", *arguments],
+        [sys.executable, "-P", "-m", COUNTING, *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
@@ -253,28 +322,5 @@ def _write_to_cache(path: Path, facts: Mapping[str, Any]) -> None:
         print(f"the catalogue could not be kept in {path.parent}: {error}", file=sys.stderr)  # noqa: T201
 
 
-def main() -> None:
-    """Count the facts of all variants, or describe one `module:function`."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--print", action="store_true", help="print instead of writing the file")
-    parser.add_argument("--count", metavar="JSON", help="print the counts of a list of models")
-    parser.add_argument("--describe", metavar="NAME", help="print the facts of one model")
-    options = parser.parse_args()
-    from lightning_bench.models.registry import counting  # imports torch
-
-    if options.count:
-        found = [
-            counting.count_one(name, arguments) for name, arguments in json.loads(options.count)
-        ]
-        print(json.dumps({"counts": found}))  # noqa: T201
-    elif options.describe:
-        print(json.dumps(counting.describe(options.describe)))  # noqa: T201
-    elif options.print:
-        print(json.dumps({"digest": digest(), **counting.count()}))  # noqa: T201
-    else:
-        text = json.dumps({"digest": digest(), **counting.count()}, indent=1, ensure_ascii=False)
-        write_atomically(COMMITTED, text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    importlib.import_module(COUNTING).main()

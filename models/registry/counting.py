@@ -1,19 +1,23 @@
 """Facts about models that need torch: exact parameters, and FLOPs on the meta device."""
 
+import argparse
 import importlib.metadata
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import torch
 from torch import nn
 
+from lightning_bench.common.files import write_atomically
 from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry import catalogue, timm_library
 from lightning_bench.models.registry import flops as products
-from lightning_bench.models.registry import timm_library
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.model_variant import Variant
-from lightning_bench.models.registry.registry import create, look_up, variants
+from lightning_bench.models.registry.registry import create, look_up, variants, variants_of
 from lightning_bench.models.tasks.layer_decay import blocks
 
 
@@ -50,6 +54,11 @@ def count() -> dict[str, Any]:
             for prefix, package in timm_library.PACKAGES.items()
         },
     }
+
+
+def count_entry_point(point: EntryPoint) -> dict[str, Any]:
+    """Count the variants that another package brings."""
+    return {"variants": {name: describe_variant(v) for name, v in variants_of(point).items()}}
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -103,3 +112,33 @@ def _shared_entry(prefix: str) -> dict[str, Any]:
     """Return the entry that all names of a library share, since all take the same arguments."""
     variant = timm_library.look_up(f"{prefix}/{timm_library.names(prefix)[0]}")
     return describe_variant(variant, counted=False)
+
+
+def main() -> None:
+    """Write the catalogue's facts of all variants, or print those that are asked for."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--print", action="store_true", help="print instead of writing the file")
+    parser.add_argument("--count", metavar="JSON", help="print the counts of a list of models")
+    parser.add_argument("--entry-point", nargs=2, help="print the facts of what it brings")
+    parser.add_argument("--describe", metavar="NAME", help="print the facts of one model")
+    options = parser.parse_args()
+    found: dict[str, Any]
+    if options.count:
+        wanted = json.loads(options.count)
+        found = {"counts": [count_one(name, arguments) for name, arguments in wanted]}
+    elif options.entry_point:
+        name, value = options.entry_point
+        found = count_entry_point(EntryPoint(name, value, catalogue.ENTRY_POINTS))
+    elif options.describe:
+        found = describe(options.describe)
+    else:
+        found = {"digest": catalogue.digest(), **count()}
+        if not options.print:
+            text = json.dumps(found, indent=1, ensure_ascii=False)
+            write_atomically(catalogue.COMMITTED, text + "\n")
+            return
+    print(json.dumps(found))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""The registry of named variants: one decorator to add a model, one function to make it.
+"""The registry of named variants: a decorator to add a model or its sizes, a function to make it.
 
     @variant("Mixer-B/16")
     def mixer_b16(*, channels: int = 3, image_size: int = 224, classes: int = 1000) -> Mixer:
@@ -14,10 +14,11 @@ Importing this module imports no torch; `variants` and `create` do.
 """
 
 import importlib
-import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
+from importlib.metadata import EntryPoint
 from types import ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
@@ -31,7 +32,6 @@ from lightning_bench.models.registry.model_variant import Variant
 if TYPE_CHECKING:
     from torch import nn
 
-ENTRY_POINTS = "lightning_bench.models"
 # Not models: `tasks` train them, and reading Lightning here would cost three seconds; `probes`
 # measure them.
 SKIPPED = {"lightning_bench.models.probes", "lightning_bench.models.tasks"}
@@ -46,64 +46,90 @@ _registered: dict[str, Variant] = {}
 
 
 def variant(
-    title: str,
-    of: "Callable[..., nn.Module] | None" = None,
-    *,
-    family: str = "",
-    depth: int | None = None,
+    title: str, *, family: str = "", depth: int | None = None
 ) -> Callable[[Callable[P, M]], Callable[P, M]]:
     """Register a function as the variant of its own name, underscores as dashes.
 
-    `of` is the general variant that receives the function's `**options`. Reports join the models
-    of one `family` by lines over size, and those that have a `depth` by lines over depth: whoever
-    differs in more than its size (in its depth) is of another family (has no depth). The family is
-    that of the general variant where none is named, the depth the default of the argument.
+    Reports join the models of one `family` by lines over size, and those that have a `depth` by
+    lines over depth: whoever differs in more than its size (in its depth) is of another family (has
+    no depth). The family is the variant's own where none is named, the depth the default of the
+    argument.
     """
 
     def register(function: Callable[P, M]) -> Callable[P, M]:
-        _register(function, function.__name__.replace("_", "-"), title, of, family, depth)
+        name = function.__name__.replace("_", "-")
+        arguments = signature.read_signature(function)
+        _register(Variant(name, title, function, arguments, family or name, depth))
         return function
 
     return register
 
 
-def _register(
-    function: "Callable[..., nn.Module]",
+def size(
+    general: "Callable[..., nn.Module]",
     name: str,
     title: str,
-    of: "Callable[..., nn.Module] | None" = None,
+    summary: str,
+    fixed: Mapping[str, Value],
+    defaults: Mapping[str, Value] | None = None,
+    *,
     family: str = "",
     depth: int | None = None,
 ) -> None:
-    base = signature.read_signature(of) if of else None
-    arguments = signature.read_signature(function, base)
-    if not family:
-        family = next((v.family for v in _registered.values() if v.function is of), name)
-    for argument in DEPTH_ARGUMENTS & arguments.keys():
-        depth = cast("int | None", arguments[argument].default)
-    known = _registered.get(name)
-    if known and known.function.__module__ != function.__module__:
+    """Register a size of a general variant: these arguments are fixed, the others stay open.
+
+    Open ones have the general variant's defaults, or these. So it is with the family.
+    """
+    own = defaults or {}
+    known = next(v for v in _registered.values() if v.function is general)
+
+    def make(**arguments: Value) -> "nn.Module":
+        return general(**{**fixed, **own, **arguments})
+
+    make.__doc__, make.__module__ = summary, general.__module__
+    left = {
+        key: replace(argument, default=own.get(key, argument.default))
+        for key, argument in known.arguments.items()
+        if key not in fixed
+    }
+    _register(Variant(name, title, make, left, family or known.family, depth))
+
+
+def _register(new: Variant) -> None:
+    known = _registered.get(new.name)
+    if known and known.function.__module__ != new.function.__module__:
         raise ModelError(
-            f"{name} is registered twice: by {known.function.__module__} "
-            f"and by {function.__module__}"
+            f"{new.name} is registered twice: by {known.function.__module__} "
+            f"and by {new.function.__module__}"
         )
-    _registered[name] = Variant(name, title, function, arguments, family, depth)
+    for argument in DEPTH_ARGUMENTS & new.arguments.keys():
+        new = replace(new, depth=cast("int | None", new.arguments[argument].default))
+    _registered[new.name] = new
 
 
 @cache
 def variants() -> Mapping[str, Variant]:
-    """Every registered variant by name, sorted, after reading this package and entry points."""
+    """Every variant of this package by name, sorted, after reading it."""
     package = importlib.import_module("lightning_bench.models")
     for module in pkgutil.walk_packages(package.__path__, "lightning_bench.models."):
         if not any(module.name.startswith(skipped) for skipped in SKIPPED):
             importlib.import_module(module.name)
-    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        found = point.load()
-        if not isinstance(found, ModuleType) and found not in [
-            known.function for known in _registered.values()
-        ]:
-            _register(found, point.name, point.name)
     return dict(sorted(_registered.items()))
+
+
+def variants_of(point: EntryPoint) -> Mapping[str, Variant]:
+    """The variants that another package brings, after importing it.
+
+    That may change what other models compute, if only by what it does to torch: so a process
+    imports one such package, to make a model of it.
+    """
+    own = variants()
+    found = point.load()
+    registered = [known.function for known in _registered.values()]
+    if not isinstance(found, ModuleType) and found not in registered:
+        arguments = signature.read_signature(found)
+        _register(Variant(point.name, point.name, found, arguments, point.name, None))
+    return {name: known for name, known in _registered.items() if name not in own}
 
 
 def create(name: str, **arguments: Value) -> "nn.Module":
@@ -120,9 +146,11 @@ def look_up(name: str) -> Variant:
         from lightning_bench.models.registry import timm_library
 
         return timm_library.look_up(name)
-    if name not in variants():
-        raise UnknownModel(f"there is no model {name!r}{nearest(name, variants(), most=1)}")
-    return variants()[name]
+    if name in variants():
+        return variants()[name]
+    from lightning_bench.models.registry import catalogue
+
+    return variants_of(catalogue.entry_point_of(name))[name]
 
 
 def _imported(name: str) -> Variant:

@@ -47,6 +47,11 @@ class UserModule:
         return (*project_folders(), self.file.parent) if self.by_path else project_folders()
 
 
+def is_ours(module: str) -> bool:
+    """Whether a module's name is that of one of our own."""
+    return module == PACKAGE or module.startswith(f"{PACKAGE}.")
+
+
 def is_user_model(name: str) -> bool:
     """Whether a model is named as `module:function` or `path.py:function`."""
     return ":" in name
@@ -183,10 +188,10 @@ def _own_root(top: str, model: UserModule) -> Path | None:
     return None
 
 
-def _of_project(path: Path) -> Path | None:
-    """The name of a path in the project; None where it isn't in there, or was installed there."""
+def _of_project(path: Path) -> bool:
+    """Whether a path is in the project, and was not installed there."""
     within = [path.relative_to(at) for at in project_folders() if path.is_relative_to(at)]
-    return within[0] if within and not _INSTALLED & set(within[0].parts) else None
+    return bool(within) and not _INSTALLED & set(within[0].parts)
 
 
 def _name(root: Path, file: Path) -> str:

@@ -1,6 +1,7 @@
 """The metrics of a split from its predictions: what GLUE, ReaL and the image data sets rank by."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -36,22 +37,21 @@ def matthews(predicted: Tensor, target: Tensor) -> float:
     return matthews_corrcoef(predicted, target, "multiclass", num_classes=classes).item()
 
 
-def pearson(predicted: Tensor, target: Tensor) -> float:
-    """Pearson's correlation; 0 where all predictions are the same."""
-    return _correlation(pearson_corrcoef, predicted, target)
-
-
-def spearman(predicted: Tensor, target: Tensor) -> float:
-    """Spearman's rank correlation; 0 where all predictions are the same."""
-    return _correlation(spearman_corrcoef, predicted, target)
+def correlation(
+    measure: Callable[[Tensor, Tensor], Tensor], predicted: Tensor, target: Tensor
+) -> float:
+    """A correlation of torchmetrics; 0 where all predictions are the same."""
+    if _constant(predicted) or _constant(target):
+        return 0.0
+    return measure(predicted.double(), target.double()).item()
 
 
 SCORES: Mapping[str, Callable[[Tensor, Tensor], float]] = {
     "accuracy": accuracy,
     "f1": f1,
     "matthews": matthews,
-    "pearson": pearson,
-    "spearman": spearman,
+    "pearson": partial(correlation, pearson_corrcoef),
+    "spearman": partial(correlation, spearman_corrcoef),
 }
 
 
@@ -59,14 +59,6 @@ def score(names: Iterable[str], predictions: Mapping[str, Tensor]) -> dict[str, 
     """The metrics of these names."""
     predicted, target = predictions["predicted"], predictions["target"]
     return {name: SCORES[name](predicted, target) for name in names}
-
-
-def _correlation(
-    measure: Callable[[Tensor, Tensor], Tensor], predicted: Tensor, target: Tensor
-) -> float:
-    if _constant(predicted) or _constant(target):
-        return 0.0
-    return measure(predicted.double(), target.double()).item()
 
 
 def _constant(values: Tensor) -> bool:

@@ -85,7 +85,6 @@ class Steps:
         assert isinstance(optimizer, optim.Optimizer)
         self.optimizer = optimizer
         self.scaler = getattr(precision, "scaler", None)
-        self.moved = task.device.type != "cpu"
         self.context: Callable[[], AbstractContextManager[Any]] = nullcontext
         if precision.precision != "32-true":
             self.context = precision.forward_context
@@ -96,20 +95,18 @@ class Steps:
         )
 
     def take(self, batches: Iterable[Batch]) -> None:
-        """Take a step for each batch."""
+        """Take a step for each batch, which the data's `Feed` has on the device."""
         progress, recipe = self.progress, self.recipe
         for batch in batches:
-            if self.moved:
-                batch = self.task.transfer_batch_to_device(batch, self.task.device, 0)
             recipe.set_rate(self.optimizer, progress.step, progress.total_steps)
             if self.ranks == self.parts == 1:
                 self._add(batch)
             else:
                 self._add_parts(batch)
-            self._update()
-            if self.average is not None:
-                self.average.update(self.task.model)
-            progress.step += 1
+            if self._update():
+                if self.average is not None:
+                    self.average.update(self.task.model)
+                progress.step += 1
             progress.batch += 1
 
     def _add(self, batch: Batch, weight: Tensor | float = 1.0) -> None:
@@ -133,8 +130,8 @@ class Steps:
         strategy: Any = self.task.trainer.strategy
         return strategy.block_backward_sync() if self.ranks > 1 else nullcontext()
 
-    def _update(self) -> None:
-        """Clip, step and forget the gradients."""
+    def _update(self) -> bool:
+        """Clip, step and forget the gradients; False where they overflowed and made no step."""
         optimizer, scaler = self.optimizer, self.scaler
         if self.recipe.clip_norm is not None:
             if scaler is not None:
@@ -142,12 +139,16 @@ class Steps:
             groups = optimizer.param_groups
             trained = [parameter for group in groups for parameter in group["params"]]
             nn.utils.clip_grad_norm_(trained, self.recipe.clip_norm)
+        stepped = True
         if scaler is None:
             optimizer.step()
         else:
+            scale = scaler.get_scale()
             scaler.step(optimizer)
             scaler.update()
+            stepped = scaler.get_scale() >= scale  # it is lowered where a step was skipped
         optimizer.zero_grad()
+        return stepped
 
 
 def weighted(loss: Tensor, weight: Tensor | float) -> Tensor:

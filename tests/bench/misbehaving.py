@@ -4,8 +4,10 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from multiprocessing.util import Finalize
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -135,6 +137,39 @@ def second_exits(*, channels: int = 1, image_size: int = 8, classes: int = 10) -
     return _Second(lambda: os._exit(0), channels * image_size**2, classes)
 
 
+def _run_out() -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+
+def second_out_of_memory(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Run out of memory on the second rank."""
+    return _Second(_run_out, channels * image_size**2, classes)
+
+
+class _FirstWaits(_Second):
+    """The second rank ends, and the first waits for it, as in a collective of NCCL."""
+
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        if self.steps == 1 and torch.distributed.get_rank() == 0:
+            time.sleep(600)
+        return super().go_wrong(logits)
+
+
+def second_killed_first_waits(
+    *, channels: int = 1, image_size: int = 8, classes: int = 10
+) -> nn.Module:
+    """Die without a word on the second rank, and notice nothing on the first."""
+    how = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+    return _FirstWaits(how, channels * image_size**2, classes)
+
+
+def second_raises_first_waits(
+    *, channels: int = 1, image_size: int = 8, classes: int = 10
+) -> nn.Module:
+    """Raise on the second rank, and notice nothing on the first."""
+    return _FirstWaits(_raise, channels * image_size**2, classes)
+
+
 class _Hopeless(nn.Module):
     """Tells so many classes; where that is one, it takes its time.
 
@@ -182,3 +217,39 @@ def forgetful(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> n
     pixels = channels * image_size**2
     hidden = nn.Sequential(nn.Flatten(), nn.Linear(pixels, 64), nn.ReLU(), nn.Dropout(0.5))
     return nn.Sequential(hidden, nn.Linear(64, classes))
+
+
+class _Attention(torch.autograd.Function):
+    """Chooses its backward pass as torch's fused attention does on a GPU."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        if torch.is_deterministic_algorithms_warn_only_enabled():
+            warnings.warn(
+                "Flash Attention defaults to a non-deterministic algorithm. ", stacklevel=2
+            )
+        return gradient
+
+
+class _Attends(_Broken):
+    """Attends, and may put values where they belong, which has no deterministic form."""
+
+    def __init__(self, puts: bool, pixels: int, classes: int) -> None:
+        super().__init__(pixels, classes)
+        self.puts = puts
+
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        if self.puts or not self.training:
+            torch.zeros(1).put_(torch.zeros(1, dtype=torch.long), torch.ones(1))
+        return _Attention.apply(logits)
+
+
+def attends(
+    *, puts: bool = False, channels: int = 1, image_size: int = 8, classes: int = 10
+) -> nn.Module:
+    """Attend, and in evaluation always do what has no deterministic form."""
+    return _Attends(puts, channels * image_size**2, classes)

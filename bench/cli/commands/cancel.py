@@ -5,17 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lightning_bench import studies
+from lightning_bench.bench.cli import options
 from lightning_bench.bench.cli.find_run import find
-from lightning_bench.bench.cli.options import (
-    DEFAULT_STORE,
-    Scale,
-    Settings,
-    StoreFolder,
-    make_plan,
-    open_study,
-)
+from lightning_bench.bench.cli.options import make_plan, open_study
 from lightning_bench.bench.errors import UserError
-from lightning_bench.common.messages import nearest
+from lightning_bench.common.messages import counted, nearest
 
 if TYPE_CHECKING:
     from lightning_bench.bench.store.store import Store
@@ -29,9 +23,9 @@ def cancel_command(
             help="A study, the beginning of a key, or words as in lenet/digits/0.",
         ),
     ],
-    scale: Scale = None,
-    settings: Settings = None,
-    store: StoreFolder = DEFAULT_STORE,
+    scale: options.Scale = None,
+    settings: options.Settings = None,
+    store: options.StoreFolder = options.DEFAULT_STORE,
 ) -> None:
     """Ask a study or a run to leave a checkpoint and end; the same `bench run` goes on from there.
 
@@ -44,7 +38,7 @@ def cancel_command(
     name = ""
     if what in studies.pages() or what.endswith((".yaml", ".yml")):
         study, opened = open_study(what, scale, settings, store)
-        name = f"{study.name}-{study.scale}"
+        name = study.name_at_scale
         keys = {planned.key for planned in make_plan(study, opened).all}
         if opened.runs.is_dir():
             opened.cancel(name)
@@ -67,14 +61,9 @@ def cancel_command(
 
 
 def _summary(running: int, waiting: int) -> str:
-    parts = []
-    if running:
-        runs = "1 run" if running == 1 else f"{running} runs"
-        parts.append(f"asked {runs} to leave a checkpoint and end")
-    if waiting:
-        jobs = "1 job" if waiting == 1 else f"{waiting} jobs"
-        parts.append(f"took {jobs} out of the queue")
-    return "; ".join(parts)
+    asked = f"asked {counted(running, 'run')} to leave a checkpoint and end" if running else ""
+    took = f"took {counted(waiting, 'job')} out of the queue" if waiting else ""
+    return "; ".join(filter(None, (asked, took)))
 
 
 def _find(store: "Store", what: str) -> str:

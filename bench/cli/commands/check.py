@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
-    Format,
     OutputFormat,
     Scale,
     Settings,
@@ -27,15 +26,22 @@ def check_command(
     scale: Scale = None,
     settings: Settings = None,
     store: StoreFolder = DEFAULT_STORE,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = "table",
 ) -> int:
     """Check a study's records against the rules that make its table honest; for CI."""
     study, opened = open_study(name, scale, settings, store)
-    from lightning_bench.bench.plan.check_rules import RULES_VERSION, check
+    from lightning_bench.bench.plan import check_rules
+    from lightning_bench.bench.plan.check_rules import RULES_VERSION
+    from lightning_bench.reports.statistics.per_example import metric_of
 
-    results = check(make_plan(study, opened), _printed(study))
+    more = [
+        check_rules.plausible(_printed(study)),
+        check_rules.verified(metric_of),
+        check_rules.known(opened.read_environment),
+    ]
+    results = check_rules.check(make_plan(study, opened), more)
     broken = sum(bool(breaches) for _, breaches in results)
-    if output is Format.JSON:
+    if output == "json":
         echo_json(
             {
                 "name": rule.name,

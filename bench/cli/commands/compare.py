@@ -5,32 +5,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lightning_bench.bench.cli.options import (
-    DEFAULT_STORE,
-    Scale,
-    Settings,
-    StoreFolder,
-    StudyName,
-    make_plan,
-    open_study,
-)
+from lightning_bench.bench.cli import options
+from lightning_bench.bench.cli.options import make_plan, open_study
 from lightning_bench.bench.errors import UserError
 from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
     from lightning_bench.reports.report import Report
-    from lightning_bench.reports.text.report_diff import Change
 
 ReportPath = Annotated[Path, typer.Argument(help="A report.json, or the folder that holds it.")]
 
 
 def compare_command(
-    name: StudyName,
+    name: options.StudyName,
     a: Annotated[str, typer.Argument(metavar="A", help="An entry of the study.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another.")],
-    scale: Scale = None,
-    settings: Settings = None,
-    store: StoreFolder = DEFAULT_STORE,
+    scale: options.Scale = None,
+    settings: options.Settings = None,
+    store: options.StoreFolder = options.DEFAULT_STORE,
 ) -> None:
     """Say in one paragraph what may be said of A against B: difference, interval, test, verdict."""
     study, opened = open_study(name, scale, settings, store)
@@ -65,11 +57,8 @@ def diff_command(before: ReportPath, after: ReportPath) -> None:
         if changes:
             typer.echo(f"{title}:")
             for change in changes:
-                typer.echo(f"  {change.what}: {_arrow(change)}")
-
-
-def _arrow(change: "Change") -> str:
-    return f"{change.before or '(nothing)'} → {change.after or '(nothing)'}"
+                was, now = change.before or "(nothing)", change.after or "(nothing)"
+                typer.echo(f"  {change.what}: {was} → {now}")
 
 
 def _read(path: Path) -> "Report":

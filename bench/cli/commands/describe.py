@@ -3,15 +3,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from lightning_bench.bench.cli.options import AnyName, Format, OutputFormat, Scale, echo_json
+from lightning_bench.bench.cli.options import AnyName, OutputFormat, Scale, echo_json
 
 
-def describe_command(
-    name: AnyName, scale: Scale = None, output: OutputFormat = Format.TABLE
-) -> None:
+def describe_command(name: AnyName, scale: Scale = None, output: OutputFormat = "table") -> None:
     """Describe a study, a model or a data set."""
     facts = _facts(name, scale)
-    if output is Format.JSON:
+    if output == "json":
         echo_json([facts])
         return
     from rich.table import Table
@@ -32,7 +30,6 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
     from lightning_bench.bench.errors import UserError
     from lightning_bench.common.messages import nearest
     from lightning_bench.data import catalogue as data_catalogue
-    from lightning_bench.data.errors import DataError
     from lightning_bench.models.errors import ModelError
     from lightning_bench.models.registry import catalogue as model_catalogue
     from lightning_bench.models.registry import user_code
@@ -40,21 +37,17 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
     if name in studies.pages() or name.endswith((".yaml", ".yml")):
         return _study(name, scale)
     if name in data_catalogue.entries() or name.startswith(("folder:", "text:")):
-        try:
-            dataset = data_catalogue.find(name)
-        except DataError as error:
-            raise UserError(str(error)) from None
+        dataset = data_catalogue.find(name)
         return {"name": name, "what": "data set", **_applicable(asdict(dataset))}
     try:
         entry = model_catalogue.find(name)
-    except ModelError as error:
+    except ModelError:
         if user_code.is_user_model(name) or name.endswith(".py"):
-            raise UserError(str(error)) from None
+            raise
         known = {*studies.pages(), *model_catalogue.entries(), *data_catalogue.entries()}
         raise UserError(
             f"nothing is called {name!r}{nearest(name, known)} (bench list shows all)"
         ) from None
-    arguments = {a.name: _argument(a) for a in entry.arguments.values()}
     facts = {
         "name": name,
         "what": "model",
@@ -63,7 +56,7 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
         "parameters": entry.parameters,
         "flops": entry.flops,
         "module": entry.module,
-        "arguments": arguments,
+        "arguments": {a.name: _argument(a) for a in entry.arguments.values()},
     }
     return {key: value for key, value in facts.items() if value is not None}
 

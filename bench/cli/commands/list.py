@@ -1,49 +1,36 @@
 """`bench list`: what there is to run, by kind."""
 
-from enum import StrEnum
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
 import typer
 
 from lightning_bench.bench.cli.options import echo_json
 from lightning_bench.bench.errors import UserError
 
-
-class Kind(StrEnum):
-    """What can be listed."""
-
-    STUDIES = "studies"
-    MODELS = "models"
-    DATA = "data"
-
-
-class ListFormat(StrEnum):
-    """How a list is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    MARKDOWN = "markdown"
+Kind = Literal["studies", "models", "data"]
+Format = Literal["table", "json", "markdown"]
 
 
 def list_command(
     kind: Annotated[Kind | None, typer.Argument(help="Only these; all by default.")] = None,
     output: Annotated[
-        ListFormat, typer.Option("--format", help="How to print it; markdown is for models.")
-    ] = ListFormat.TABLE,
+        Format, typer.Option("--format", help="How to print it; markdown is for models.")
+    ] = "table",
 ) -> None:
     """List studies, models and data sets."""
-    if output is ListFormat.MARKDOWN:
+    if output == "markdown":
         from lightning_bench.models.registry import catalogue as model_catalogue
 
-        if kind is not Kind.MODELS:
+        if kind != "models":
             raise UserError(
                 "only models have a Markdown table: bench list models --format markdown"
             )
         typer.echo(model_catalogue.markdown_table(), nl=False)
         return
-    rows = {k: _ROWS[k]() for k in Kind if kind in (None, k)}
-    if output is ListFormat.JSON:
-        plain = [row if kind else {"kind": k.value, **row} for k in rows for row in rows[k]]
+    rows = {k: rows() for k, rows in _ROWS.items() if kind in (None, k)}
+    if output == "json":
+        plain = [row if kind else {"kind": k, **row} for k in rows for row in rows[k]]
         echo_json(plain)
         return
     from rich.table import Table
@@ -52,9 +39,7 @@ def list_command(
 
     console = Console()
     for k, listed in rows.items():
-        table = Table(
-            title=k.value, title_justify="left", title_style="bold", box=None, pad_edge=False
-        )
+        table = Table(title=k, title_justify="left", title_style="bold", box=None, pad_edge=False)
         for column, justify in _COLUMNS[k].items():
             table.add_column(column, justify=justify, no_wrap=column == "name")  # type: ignore[arg-type]
         for row in listed:
@@ -77,43 +62,30 @@ def _studies() -> list[dict[str, Any]]:
 def _models() -> list[dict[str, Any]]:
     from lightning_bench.models.registry import catalogue as model_catalogue
 
-    return [
-        {
-            "name": entry.name,
-            "title": entry.title,
-            "family": entry.family,
-            "reads": entry.kind,
-            "parameters": entry.parameters,
-            "flops": entry.flops,
-            "summary": entry.summary,
-        }
-        for entry in model_catalogue.entries().values()
-    ]
+    shown = ("name", "title", "family", "kind", "parameters", "flops", "summary")
+    return _facts(model_catalogue.entries(), shown, kind="reads")
 
 
 def _data() -> list[dict[str, Any]]:
     from lightning_bench.data import catalogue as data_catalogue
 
+    shown = ("name", "title", "kind", "classes", "splits", "metrics", "source", "licence")
+    return _facts(data_catalogue.entries(), shown, kind="holds")
+
+
+def _facts(entries: Mapping[str, Any], shown: Iterable[str], **called: str) -> list[dict[str, Any]]:
+    """These facts of each entry, some of which are called otherwise here."""
     return [
-        {
-            "name": entry.name,
-            "title": entry.title,
-            "holds": entry.kind,
-            "classes": entry.classes,
-            "splits": dict(entry.splits),
-            "metrics": list(entry.metrics),
-            "source": entry.source,
-            "licence": entry.licence,
-        }
-        for entry in data_catalogue.entries().values()
+        {called.get(name, name): getattr(entry, name) for name in shown}
+        for entry in entries.values()
     ]
 
 
-_ROWS = {Kind.STUDIES: _studies, Kind.MODELS: _models, Kind.DATA: _data}
+_ROWS = {"studies": _studies, "models": _models, "data": _data}
 _COLUMNS = {
-    Kind.STUDIES: {"name": "left", "title": "left", "scales": "left"},
-    Kind.MODELS: {"name": "left", "parameters": "right", "reads": "left", "summary": "left"},
-    Kind.DATA: {"name": "left", "classes": "right", "splits": "left", "title": "left"},
+    "studies": {"name": "left", "title": "left", "scales": "left"},
+    "models": {"name": "left", "parameters": "right", "reads": "left", "summary": "left"},
+    "data": {"name": "left", "classes": "right", "splits": "left", "title": "left"},
 }
 
 
@@ -125,6 +97,6 @@ def _cell(value: Any) -> str:
             return f"{value:,}"
         case dict():
             return ", ".join(f"{count:,} {name}" for name, count in value.items())
-        case list():
+        case list() | tuple():
             return ", ".join(str(item) for item in value)
     return str(value)

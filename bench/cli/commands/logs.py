@@ -7,15 +7,9 @@ from typing import Annotated
 
 import typer
 
+from lightning_bench.bench.cli import options
 from lightning_bench.bench.cli.find_run import find
-from lightning_bench.bench.cli.options import (
-    DEFAULT_STORE,
-    Scale,
-    Settings,
-    StoreFolder,
-    make_plan,
-    open_study,
-)
+from lightning_bench.bench.cli.options import make_plan, open_study
 from lightning_bench.bench.errors import UserError
 
 _POLL_S = 0.3
@@ -31,9 +25,9 @@ def logs_command(
     study: Annotated[
         str | None, typer.Option(help="The study whose entries the words may name.")
     ] = None,
-    scale: Scale = None,
-    settings: Settings = None,
-    store: StoreFolder = DEFAULT_STORE,
+    scale: options.Scale = None,
+    settings: options.Settings = None,
+    store: options.StoreFolder = options.DEFAULT_STORE,
     attempt: Annotated[
         int | None, typer.Option(min=1, help="Which attempt; by default the newest.")
     ] = None,

@@ -7,6 +7,7 @@ import typer
 
 from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
+    DeviceOption,
     Settings,
     StoreFolder,
     _complete_name,
@@ -41,9 +42,9 @@ def measure_command(
     batch_size: Annotated[
         str, typer.Option(metavar="N|max", help="Examples a step; 4 on a CPU, 64 on a GPU.")
     ] = "",
-    precision: Annotated[Precision, typer.Option(help="fp32, or autocast.")] = "fp32",
+    precision: Annotated[Precision, typer.Option(help="fp32, tf32, or autocast.")] = "fp32",
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the models.")] = False,
-    device: Annotated[Device, typer.Option(help="Where to measure.")] = "auto",
+    device: DeviceOption = "auto",
     devices: Annotated[
         int,
         typer.Option(min=1, help="Measure on so many at once, too, with the scaling efficiency."),
@@ -118,13 +119,19 @@ def _settings(
     mode: str,
 ) -> "list[Setting]":
     """A setting for each mode, and where there are several devices, for one and for all."""
-    from lightning_bench.bench.execute.devices import demand, gpus
+    from lightning_bench.bench.execute import devices as host_devices
     from lightning_bench.bench.store.measurements import Setting
+    from lightning_bench.bench.study.compatibility import unfit_precision
 
-    demand(device, devices, threads)
-    where: Literal["cpu", "cuda"] = "cuda" if device != "cpu" and gpus() else "cpu"
-    if precision == "fp16" and where == "cpu":
-        raise UserError("--precision fp16 needs a GPU; a CPU is measured in fp32 or bf16")
+    where = host_devices.resolve(device)
+    host_devices.demand(where, devices, threads)
+    problem = unfit_precision(precision, where)
+    if not problem and where == "cuda":
+        problem = host_devices.unfit_cards(precision)
+    if problem:
+        raise UserError(f"--{problem}")
+    if compiled:
+        host_devices.demand_compiler(where)
     wanted = [word.strip() for word in mode.split(",")]
     for word in wanted:
         if word not in MODES:
@@ -205,7 +212,7 @@ def _counted(names: list[str], settings: list[str], vary: str | None) -> "list[T
         raise UserError("--vary: name the models that it is an argument of")
     contenders = _contenders(names or list(model_catalogue.entries()), settings, vary)
     try:
-        counted = [(c, model_counts.count(c.model, c.args)) for c in contenders]
+        counted = [(c, model_counts.count_apart(c.model, c.args)) for c in contenders]
     except (ModelError, NotImplementedError) as error:
         raise UserError(f"{error}") from None
     table = speed.count_table({contender.label: counts for contender, counts in counted})

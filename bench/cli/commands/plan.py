@@ -3,16 +3,8 @@
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lightning_bench.bench.cli import tuning_status
+from lightning_bench.bench.cli import options, tuning_status
 from lightning_bench.bench.cli.options import (
-    DEFAULT_STORE,
-    Format,
-    Jobs,
-    OutputFormat,
-    Scale,
-    Settings,
-    StoreFolder,
-    StudyName,
     default_jobs,
     duration,
     echo_json,
@@ -28,17 +20,17 @@ STYLES = {"done": "green", "failed": "red", "stale": "yellow", "running": "cyan"
 
 
 def plan_command(
-    name: StudyName,
-    scale: Scale = None,
-    settings: Settings = None,
-    store: StoreFolder = DEFAULT_STORE,
-    jobs: Jobs = None,
-    output: OutputFormat = Format.TABLE,
+    name: options.StudyName,
+    scale: options.Scale = None,
+    settings: options.Settings = None,
+    store: options.StoreFolder = options.DEFAULT_STORE,
+    jobs: options.Jobs = None,
+    output: options.OutputFormat = "table",
 ) -> None:
     """Show each run of a study, where it stands and why, and the time that the rest will take."""
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
-    if output is Format.JSON:
+    if output == "json":
         echo_json([*tuning_status.rows(plan), *(_row(planned) for planned in plan.all)])
         return
     from rich.table import Table

@@ -5,16 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.cli.options import (
-    DataRoot,
-    Format,
-    OutputFormat,
-    Scale,
-    Settings,
-    StudyName,
-    echo_json,
-    use_data_root,
-)
+from lightning_bench.bench.cli import options
+from lightning_bench.bench.cli.options import echo_json, use_data_root
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -29,11 +21,11 @@ EVERY_S = 5.0
 
 
 def prepare_command(
-    name: StudyName,
-    scale: Scale = None,
-    settings: Settings = None,
-    data_root: DataRoot = None,
-    output: OutputFormat = Format.TABLE,
+    name: options.StudyName,
+    scale: options.Scale = None,
+    settings: options.Settings = None,
+    data_root: options.DataRoot = None,
+    output: options.OutputFormat = "table",
 ) -> int:
     """Fetch, decode, tokenise and verify a study's data and weights."""
     from lightning_bench.bench.cli.console import Console
@@ -41,10 +33,10 @@ def prepare_command(
 
     use_data_root(data_root)
     study = load(name, scale, settings or ())
-    console = Console(highlight=False, stderr=output is Format.JSON)
+    console = Console(highlight=False, stderr=output == "json")
     results = _prepare(study, console)
     failed = sum(result.state == "failed" for result in results)
-    if output is Format.JSON:
+    if output == "json":
         echo_json(asdict(result) for result in results)
         return NOT_READY if failed else 0
     for result in results:

@@ -4,36 +4,20 @@ from typing import Annotated, cast
 
 import typer
 
-from lightning_bench.bench.cli.options import (
-    DEFAULT_STORE,
-    Scale,
-    Settings,
-    StoreFolder,
-    StudyName,
-    make_plan,
-    open_study,
-)
+from lightning_bench.bench.cli import options
+from lightning_bench.bench.cli.options import demand_attempts, make_plan, open_study
 
-_NAMES = {
-    "md": "md",
-    "markdown": "md",
-    "latex": "tex",
-    "tex": "tex",
-    "html": "html",
-    "csv": "csv",
-    "parquet": "parquet",
-    "json": "json",
-    "schema": "schema.json",
-    "png": "png",
+_NAMES = {"markdown": "md", "latex": "tex", "schema": "schema.json"} | {
+    name: name for name in ("md", "tex", "html", "csv", "parquet", "json", "png")
 }
 
 
 def report_command(
     context: typer.Context,
-    name: StudyName,
-    scale: Scale = None,
-    settings: Settings = None,
-    store: StoreFolder = DEFAULT_STORE,
+    name: options.StudyName,
+    scale: options.Scale = None,
+    settings: options.Settings = None,
+    store: options.StoreFolder = options.DEFAULT_STORE,
     formats: Annotated[
         str,
         typer.Option("--format", help="Of md, latex, html, csv, parquet, json, schema, png."),
@@ -67,10 +51,8 @@ def report_command(
         kinds_of_figures(files)
     ) as drawing:  # before there is much to fork
         plan = make_plan(study, opened)
-        if plan.runs and all(planned.attempt is None for planned in plan.runs):
-            raise UserError(
-                f"{opened.root} has no run of {study.name} yet: first bench run {study.name}"
-            )
+        if plan.runs:
+            demand_attempts(plan, opened)
         build_report.make(
             plan,
             opened,

@@ -1,14 +1,17 @@
 """`bench reproduce`: run a finished run again, and say whether it came out equal bit for bit."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lightning_bench.bench.cli.options import DEFAULT_STORE, StoreFolder
+from lightning_bench.bench.cli.options import DEFAULT_STORE, DeviceOption, StoreFolder
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.execute.job import Execution, Strategy
 
 if TYPE_CHECKING:
+    from lightning_bench.bench.spec import RunSpec
     from lightning_bench.bench.store.record import Environment, Record
     from lightning_bench.bench.store.store import Store
 
@@ -18,14 +21,43 @@ DIFFERENT = 3
 def reproduce_command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key, or its beginning.")],
     store: StoreFolder = DEFAULT_STORE,
+    device: DeviceOption = None,
+    devices: Annotated[int | None, typer.Option(min=1, help="Devices of the run.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of a device.")] = None,
+    strategy: Annotated[
+        Strategy | None, typer.Option(help="How several devices share the run.")
+    ] = None,
+    compiled: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="Compile the model.")
+    ] = None,
 ) -> int:
-    """Run a finished run again and say whether it came out equal; the store's record stays."""
-    from lightning_bench.bench.execute.reproduction import compare
+    """Run a finished run again and say whether it came out equal; the store's record stays.
+
+    It is carried out as the record's was; options change that, and are told as differences.
+    """
+    from lightning_bench.bench.execute.devices import resolve
+    from lightning_bench.bench.execute.reproduction import compare, execution_of
     from lightning_bench.bench.store.store import Store
 
     opened = Store(store)
     before = _find(opened, run)
-    after = _run_again(before, opened)
+    changes: dict[str, Any] = {
+        "device": resolve(device) if device else None,
+        "devices": devices,
+        "threads": threads,
+        "strategy": strategy,
+        "compile": compiled,
+    }
+    execution = replace(
+        execution_of(before.provenance),
+        **{name: value for name, value in changes.items() if value is not None},
+    )
+    try:
+        _demand_fit(before.spec, execution)
+    except UserError as error:
+        where = f"{before.provenance.devices} × {before.provenance.device}"
+        raise UserError(f"the run {before.key} was trained on {where}: {error}") from None
+    after = _run_again(before, opened, execution)
     if after.failure:
         typer.echo(f"failed this time: {after.failure.kind}: {after.failure.message}")
         return DIFFERENT
@@ -52,14 +84,30 @@ def _find(store: "Store", prefix: str) -> "Record":
     return attempt.record
 
 
-def _run_again(before: "Record", store: "Store") -> "Record":
-    """Run a spec in a store beside the store, on as many devices and in the same way."""
+def _demand_fit(spec: "RunSpec", execution: Execution) -> None:
+    """Raise a UserError where this host has not what the run is to be carried out with."""
+    from lightning_bench.bench.execute.devices import demand, demand_compiler
+    from lightning_bench.bench.study.compatibility import unfit_devices
+
+    demand(execution.device, execution.devices, execution.threads)
+    problem = unfit_devices(
+        spec.recipe,
+        device=execution.device,
+        devices=execution.devices,
+        strategy=execution.strategy,
+    )
+    if problem:
+        raise UserError(problem)
+    if execution.compile:
+        demand_compiler(execution.device)
+
+
+def _run_again(before: "Record", store: "Store", execution: Execution) -> "Record":
+    """Run a spec in a store beside the store."""
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.cli.live_display import RunDisplay
-    from lightning_bench.bench.execute.devices import demand, demand_compiler
     from lightning_bench.bench.execute.executor import Executor, RunList
     from lightning_bench.bench.execute.local import Local
-    from lightning_bench.bench.execute.reproduction import execution_of
     from lightning_bench.bench.plan import source_digests
     from lightning_bench.bench.plan.plan import PlannedRun
     from lightning_bench.bench.store.store import Store
@@ -79,12 +127,9 @@ def _run_again(before: "Record", store: "Store") -> "Record":
         keep_weights=before.weights is not None,
         start=_start_of(before, store),
     )
-    execution = execution_of(before.provenance)
-    demand(execution.device, execution.devices, execution.threads)
-    if execution.compile and execution.device == "cpu":
-        demand_compiler()
     with RunDisplay(Console(highlight=False, stderr=True), [planned], 1) as display:
-        Executor(beside, Local(1, execution.device), execution, [display]).run(RunList([planned]))
+        local = Local(1, execution.device, devices_a_run=execution.devices)
+        Executor(beside, local, execution, [display]).run(RunList([planned]))
     record = beside.scan([before.key])[before.key].record
     assert record is not None
     return record
@@ -95,10 +140,10 @@ def _start_of(before: "Record", store: "Store") -> Path | None:
     if before.start is None or not before.start.key:
         return None
     attempt = store.read(before.start.key, before.start.attempt)
-    if not attempt.kept:
+    if problem := attempt.weights():
         raise UserError(
             f"the weights that {before.key} started from, those of attempt {attempt.number} at "
-            f"{attempt.key}, are not there any more"
+            f"{attempt.key}, are {problem}"
         )
     return attempt.folder
 

@@ -13,6 +13,7 @@ from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     ClusterSettings,
     DataRoot,
+    DeviceOption,
     Jobs,
     Scale,
     Settings,
@@ -24,8 +25,8 @@ from lightning_bench.bench.cli.options import (
 )
 from lightning_bench.bench.cli.runner import Engine, Runner, lacks_runs
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.execute.devices import demand
-from lightning_bench.bench.execute.job import Device, Execution, Strategy
+from lightning_bench.bench.execute.devices import demand, unused_accelerator
+from lightning_bench.bench.execute.job import Execution, Strategy
 from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def run_command(
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads of a device; by default the page's.")
     ] = None,
-    device: Annotated[Device, typer.Option(help="Where to train.")] = "auto",
+    device: DeviceOption = "auto",
     strategy: Annotated[
         Strategy, typer.Option(help="How several devices share a run; fsdp for giant models.")
     ] = "ddp",
@@ -108,14 +109,16 @@ def run_command(
         local = launcher == "local"
         devices = devices or study.devices
         execution = Execution(
-            device=device,
+            device=preflight.device_of(device, study.cluster, local=local),
             devices=(devices or 1) if local else study.cluster.devices(devices),
             threads=threads or study.threads,
             strategy=strategy,
             compile=compiled,
             checkpoint_s=60 * checkpoint_minutes,
         )
-        room = demand(device, execution.devices, execution.threads) if local else _QUEUE
+        if local and device == "auto" and execution.device == "cpu":
+            _announce_unused(console, quiet=quiet)
+        room = demand(execution.device, execution.devices, execution.threads) if local else _QUEUE
         runner = Runner(
             console, opened, execution, launcher, jobs or room, retry_failed, quiet, verbose
         )
@@ -136,13 +139,19 @@ def run_command(
             from lightning_bench.bench.cli import measure_display
 
             try:
-                measure_display.for_study(console, opened, plan)
+                measure_display.for_study(console, opened, plan, device)
             except KeyboardInterrupt:
                 return _interrupted(console, "stopped while measuring: no measurement is kept")
         target = _show_report(console, opened, plan, settings or [], tracked=mirror is not None)
         if mirror is not None:
             mirror.reported(target)
     return _left(console, plan)
+
+
+def _announce_unused(console: "Console", *, quiet: bool) -> None:
+    """Say why `auto` is the CPU where there is an accelerator."""
+    if not quiet and (line := unused_accelerator()):
+        console.print(line, soft_wrap=True)
 
 
 def _check_options(trackers: Sequence[str], *, quiet: bool, verbose: bool) -> None:
@@ -162,9 +171,7 @@ def _connect(storage: str | None, plan: "Plan", store: "Store") -> "BaseStorage"
 
     if storage is None:
         store.prepare()
-    return connect(
-        storage, search_cell.searches(store.root, f"{plan.study.name}-{plan.study.scale}")
-    )
+    return connect(storage, search_cell.searches(store.root, plan.study.name_at_scale))
 
 
 @contextmanager

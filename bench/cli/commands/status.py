@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lightning_bench.bench.cli import tuning_status
-from lightning_bench.bench.cli.options import (
-    DEFAULT_STORE,
-    Format,
-    OutputFormat,
-    Scale,
-    Settings,
-    StoreFolder,
-    StudyName,
-    default_jobs,
-    echo_json,
-    make_plan,
-    open_study,
-)
+from lightning_bench.bench.cli import options, tuning_status
+from lightning_bench.bench.cli.options import default_jobs, echo_json, make_plan, open_study
 from lightning_bench.bench.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,23 +22,23 @@ _EVERY_S = 2.0
 
 
 def status_command(
-    name: StudyName,
-    scale: Scale = None,
-    settings: Settings = None,
-    store: StoreFolder = DEFAULT_STORE,
+    name: options.StudyName,
+    scale: options.Scale = None,
+    settings: options.Settings = None,
+    store: options.StoreFolder = options.DEFAULT_STORE,
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again every 2 seconds, until all is done.")
     ] = False,
-    output: OutputFormat = Format.TABLE,
+    output: options.OutputFormat = "table",
 ) -> None:
     """Show how many runs of each entry are done, and the cause and log of each failure.
 
     Runs of a cluster are looked up in its queue, too.
     """
     study, opened = open_study(name, scale, settings, store)
-    if watch and output is Format.JSON:
+    if watch and output == "json":
         raise UserError("--watch shows tables; take --format json by itself")
-    if output is Format.JSON:
+    if output == "json":
         echo_json(_Status.now(study, opened).rows())
         return
     from lightning_bench.bench.cli.console import Console
@@ -205,15 +193,11 @@ class _Status:
         lines = []
         for row in rows:
             lines += [f"{_place(row, what)}: {what['state']}" for what in row["queue"]]
-            for what in row["failures"]:
-                cause = f"{what['class']}: {what['message']}"
-                lines.append(f"{_place(row, what)}: failed: {cause}\n  {what['log']}")
-            for what in row["earlier"]:
-                cause = f"{what['class']}: {what['message']}"
-                lines.append(
-                    f"{_place(row, what)}: attempt {what['attempt']} failed, it was tried again: "
-                    f"{cause}\n  {what['log']}"
-                )
+            for what in [*row["failures"], *row["earlier"]]:
+                again = f"attempt {what['attempt']} failed, it was tried again"
+                how = again if what in row["earlier"] else "failed"
+                cause = f"{what['class']}: {what['message']}\n  {what['log']}"
+                lines.append(f"{_place(row, what)}: {how}: {cause}")
         for line in lines:
             console.print(line, markup=False, soft_wrap=True)
         console.print(f"\n{self.summary}")

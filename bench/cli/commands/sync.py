@@ -4,24 +4,17 @@ from typing import Annotated
 
 import typer
 
-from lightning_bench.bench.cli.options import (
-    DEFAULT_STORE,
-    Scale,
-    Settings,
-    StoreFolder,
-    StudyName,
-    make_plan,
-    open_study,
-)
+from lightning_bench.bench.cli import options
+from lightning_bench.bench.cli.options import demand_attempts, make_plan, open_study
 from lightning_bench.bench.errors import UserError
 from lightning_bench.common.messages import nearest
 
 
 def sync_command(
-    name: StudyName,
-    scale: Scale = None,
-    settings: Settings = None,
-    store: StoreFolder = DEFAULT_STORE,
+    name: options.StudyName,
+    scale: options.Scale = None,
+    settings: options.Settings = None,
+    store: options.StoreFolder = options.DEFAULT_STORE,
     to: Annotated[str, typer.Option(help="wandb, tensorboard or csv.")] = "wandb",
     offline: Annotated[
         bool, typer.Option("--offline", help="Write W&B's files, send nothing.")
@@ -34,10 +27,7 @@ def sync_command(
         raise UserError(f"unknown tracker {to!r}{nearest(to, TRACKERS)}")
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
-    if all(planned.attempt is None for planned in plan.runs):
-        raise UserError(
-            f"{opened.root} has no run of {study.name} yet: first bench run {study.name}"
-        )
+    demand_attempts(plan, opened)
     from lightning_bench.bench.cli import build_report
     from lightning_bench.bench.tracking.events import Reported, Tracker, replay
     from lightning_bench.bench.tracking.mirror import make

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from lightning_bench.models.layers.initialise import initialise
 from lightning_bench.models.layers.linear import Linear
-from lightning_bench.models.layers.text.text_pooling import TextPool, pooling
+from lightning_bench.models.layers.pooling import TextPool, pooling
 
 
 class MaskedLMHead(nn.Module):

@@ -4,12 +4,12 @@ from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.initialise import initialise
+from lightning_bench.models.layers.pooling import TextPool
 from lightning_bench.models.layers.text.text_heads import (
     BothHeads,
     ClassificationHead,
     MaskedLMHead,
 )
-from lightning_bench.models.layers.text.text_pooling import TextPool
 from lightning_bench.models.layers.text.token_embedding import FrozenEncoder, TokenEmbedding
 
 

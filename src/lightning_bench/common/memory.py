@@ -71,7 +71,9 @@ def limit_to_available(share: float = 0.9) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory, of the host or of a GPU, ran out."""
-    words = ("can't allocate memory", "cannot allocate memory", "out of memory")
+    words = (
+        "can't allocate memory", "cannot allocate memory", "out of memory", "_status_alloc_failed",
+    )  # fmt: skip
     text = str(error).lower()
     return isinstance(error, MemoryError) or any(word in text for word in words)
 

@@ -1,4 +1,4 @@
-"""Words of messages: the nearest valid name, an exception's first line, numbers as ranges."""
+"""Words of messages: the nearest valid name, an exception's first line, numbers and nouns."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -19,6 +19,11 @@ def nearest(name: object, names: Iterable[str], *, most: int = 3) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message, or its class where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def counted(number: int, what: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def ranges(numbers: Iterable[int]) -> str:

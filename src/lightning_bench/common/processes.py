@@ -6,8 +6,13 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from multiprocessing import connection, parent_process
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any, NoReturn
 
 
 def die_with_parent() -> None:
@@ -23,6 +28,20 @@ def die_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def start_with_pipe(
+    context: ForkServerContext | SpawnContext,
+    target: Callable[..., object],
+    *arguments: Any,
+    daemon: bool = False,
+) -> tuple[BaseProcess, "Connection[Any, Any]"]:
+    """Start a process whose first argument is one end of a pipe; return it and the other end."""
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, *arguments), daemon=daemon)
+    process.start()
+    theirs.close()  # or its end would not be an end of file
+    return process, ours
+
+
 def send_output(path: str | Path) -> None:
     """Append whatever is printed, by C libraries too, to a file."""
     sys.stdout.flush()
@@ -36,6 +55,16 @@ def send_output(path: str | Path) -> None:
 def discard_output() -> None:
     """Have whatever is printed from now on go nowhere: its reader has what it wanted."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def end_now(code: int) -> NoReturn:
+    """End this process without what Python and C++ do at an exit, which may wait for others.
+
+    As the destructor of an NCCL process group does, for what other ranks have not done.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def free_at_exit(thing: object) -> None:

@@ -104,7 +104,7 @@ MISTAKES = [
     (["run", "quickstart", "--set", "recipe.epoch=1"], "did you mean 'epochs'?"),
     (["run", "quickstart", "--jobs", "0"], "'--jobs': Input should be greater than or equal to 1"),
     (["run", "quickstart", "--job", "2"], "No such option: --job"),
-    (["run", "quickstart", "--device", "tpu"], "'tpu' is not one of"),
+    (["run", "quickstart", "--device", "tpu"], "--device tpu: it is auto, cpu or cuda"),
     (["run"], "Missing argument 'STUDY'"),
     (["plan", "nowhere.yaml"], "no study page at nowhere.yaml"),
     (["describe", "vot"], "nothing is called 'vot'"),

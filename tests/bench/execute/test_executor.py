@@ -11,6 +11,7 @@ from lightning_bench.bench.execute.executor import RETRIES, Executor, Listener, 
 from lightning_bench.bench.execute.job import Execution, JobSpec
 from lightning_bench.bench.execute.launcher import Ending, Job
 from lightning_bench.bench.plan.plan import PlannedRun
+from lightning_bench.bench.store.rank_failures import write_failure
 from lightning_bench.bench.store.record import Epoch, Record
 from lightning_bench.bench.store.store import AttemptTaken, Store
 from lightning_bench.bench.study.study import Run
@@ -127,6 +128,13 @@ def runs_out_of_memory(store: Store, order: JobSpec) -> Ending:
     return Ending("out-of-memory", "was killed by SIGKILL, as the kernel ran out of memory")
 
 
+def dies_after_another_rank_failed(store: Store, order: JobSpec) -> Ending:
+    ending = dies(store, order)
+    out_of_memory = failure("out-of-memory", "rank 1: OutOfMemoryError: CUDA out of memory.")
+    write_failure(store.folder(order.spec.key, order.attempt), 1, out_of_memory)
+    return ending
+
+
 def is_stopped(store: Store, order: JobSpec) -> Ending:
     with store.claim(order.spec, order.attempt) as folder:
         epochs(folder, 1)
@@ -171,7 +179,12 @@ def test_losses_before_count_where_they_are_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fate", "kind"), [(breaks, "code"), (runs_out_of_memory, "out-of-memory")]
+    ("fate", "kind"),
+    [
+        (breaks, "code"),
+        (runs_out_of_memory, "out-of-memory"),
+        (dies_after_another_rank_failed, "out-of-memory"),
+    ],
 )
 def test_what_is_the_run_s_own_fault_is_not(tmp_path: Path, fate: Fate, kind: str) -> None:
     run, engine, diary = executor(tmp_path, fate)

@@ -1,4 +1,4 @@
-"""Devices and their slots, what a cluster is asked for, and how local processes end."""
+"""What a cluster is asked for, and how local processes end."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.execute import devices, slurm
+from lightning_bench.bench.execute import slurm
 from lightning_bench.bench.execute.job import JobSpec, read_job_spec, write_job_spec
 from lightning_bench.bench.execute.local import Local, LocalJob
 from lightning_bench.bench.store.store import Store
@@ -22,70 +22,6 @@ def order(folder: Path, **changes: object) -> JobSpec:
         "sources": {"a.py": "0"}, "command": ["bench", "run"],
     }  # fmt: skip
     return JobSpec(**{**values, **changes})
-
-
-@pytest.mark.parametrize(
-    ("named", "found"),
-    [
-        ("0,1,2", ["0", "1", "2"]),
-        ("", []),
-        ("-1", []),
-        ("2,-1,3", ["2"]),
-        ("NoDevFiles", []),
-        ("GPU-1b2c, MIG-7", ["GPU-1b2c", "MIG-7"]),
-    ],
-)
-def test_gpus_are_those_that_cuda_would_see(
-    monkeypatch: pytest.MonkeyPatch, named: str, found: list[str]
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
-    assert devices.gpus() == found
-
-
-EIGHT = [f"GPU-{i}" for i in range(8)]
-
-
-def test_eight_gpus_take_two_runs_of_four_or_eight_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(EIGHT))
-    assert devices.demand("auto", 4, threads=1) == 2
-    assert [devices.share(EIGHT, 4, slot) for slot in range(2)] == [
-        ("GPU-0", "GPU-1", "GPU-2", "GPU-3"),
-        ("GPU-4", "GPU-5", "GPU-6", "GPU-7"),
-    ]
-    assert devices.demand("cuda", 1, threads=1) == 8
-    assert [devices.share(EIGHT, 1, slot) for slot in range(8)] == [(gpu,) for gpu in EIGHT]
-    # Three do not divide eight: two are left over. More slots than room share.
-    assert devices.demand("auto", 3, threads=1) == 2
-    assert devices.share(EIGHT, 4, 2) == devices.share(EIGHT, 4, 0)
-    with pytest.raises(UserError, match="--devices 9: there are 8 GPUs here"):
-        devices.demand("auto", 9, threads=1)
-
-
-def test_on_a_cpu_ranks_and_threads_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    assert devices.demand("auto", 2, threads=1) == 4
-    assert devices.demand("cpu", 2, threads=2) == 2
-    assert devices.demand("cpu", 4, threads=4) == 1  # crowded, but somebody wants it
-    with pytest.raises(UserError, match="--devices 9: there are 8 CPU cores here"):
-        devices.demand("auto", 9, threads=1)
-    with pytest.raises(UserError, match="no GPU is visible here"):
-        devices.demand("cuda", 1, threads=1)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    with pytest.raises(UserError, match="--devices 2: there is 1 CPU core here"):
-        devices.demand("auto", 2, threads=1)
-
-
-def test_a_missing_compiler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(UserError, match="compiler no-such-compiler on this host"):
-        devices.demand_compiler()
-    (tmp_path / "c++").write_text("")
-    (tmp_path / "c++").chmod(0o755)
-    monkeypatch.setenv("CXX", str(tmp_path / "c++"))
-    monkeypatch.setattr(devices.sysconfig, "get_path", lambda _: str(tmp_path))
-    with pytest.raises(UserError, match="Python's C headers are not on this host"):
-        devices.demand_compiler()
 
 
 def test_a_job_spec_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
@@ -111,6 +47,15 @@ def test_a_cluster_is_told_all_that_the_page_asks_for(tmp_path: Path) -> None:
     assert slurm.options(Cluster(), order(tmp_path)) == [
         "--nodes=1", "--ntasks-per-node=1", "--cpus-per-task=1", "--signal=B:USR1@120",
     ]  # fmt: skip
+
+
+def test_a_page_that_asks_for_gpus_has_its_runs_on_them() -> None:
+    for page, device in (
+        ({}, "cpu"), ({"gpus": 4}, "cuda"), ({"extra": "--gpus-per-task=1"}, "cuda"),
+        ({"extra": ["--exclusive", "--gres=shard:2,gpu:1"]}, "cuda"), ({"partition": "gpu"}, "cpu"),
+    ):  # fmt: skip
+        assert slurm.device_of("auto", Cluster.model_validate(page)) == device
+    assert slurm.device_of("cpu", Cluster(gpus="4")) == "cpu"
 
 
 @pytest.mark.parametrize(

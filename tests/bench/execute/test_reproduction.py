@@ -1,17 +1,12 @@
 """Reproductions: the verdict, and what differs around it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lightning_bench.bench.execute.job import Execution
 from lightning_bench.bench.execute.reproduction import compare, execution_of
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.record import DataFacts, Environment, Epoch
-from lightning_bench.bench.store.store import Store
-from tests.bench.processes import order, run
-from tests.commands import bench
 from tests.factory import record
 
 BEFORE = record(
@@ -81,19 +76,3 @@ def test_it_is_executed_as_the_record_was() -> None:
     )
     assert execution_of(made) == Execution("cpu", 2, 3, "fsdp", compile=True)
     assert execution_of(BEFORE.provenance).strategy == "ddp"
-
-
-@pytest.mark.slow
-def test_a_run_of_two_ranks_comes_out_equal_bit_for_bit(tmp_path: Path) -> None:
-    spec = RunSpec(
-        model=ModelSpec(name="lenet"),
-        data=DataSpec(name="digits"),
-        recipe=Recipe(epochs=1, batch_size=60, lr=3e-3),
-    )
-    run(order(tmp_path / "store", spec, devices=2))
-    done = bench("reproduce", spec.key[:8], "--store", "store", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{spec.key}: equal bit for bit" in done.stdout
-    again = Store(tmp_path / "store/reproductions").scan()[spec.key].record
-    assert again is not None
-    assert again.provenance.devices == 2

@@ -95,8 +95,13 @@ def test_sleeping_models_take_turns_and_take_what_they_sleep(tmp_path: Path):
         contender("sleeper", "b", seconds=0.0525),
         log=log,
     )
-    assert [name for name, _ in log.turns] == ["a", "b"] * 30
     a, b = found.measurements
+    rounds = [log.turns[start : start + 2] for start in range(0, 60, 2)]
+    assert [sorted(each) for each in rounds] == [[("a", i), ("b", i)] for i in range(30)]
+    # In another order each round, and the records have the place.
+    first = [each[0][0] for each in rounds]
+    assert set(first) == {"a", "b"}
+    assert [block.place for block in a.blocks] == [int(name == "b") for name in first]
     assert len(a.blocks) == len(b.blocks) == 30
     paces = timing.throughput(a)
     # Where others crowd the cores a sleeper wakes late; its best blocks are on time even then.

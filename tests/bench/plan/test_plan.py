@@ -104,6 +104,21 @@ def test_expected_times_come_from_what_was_measured(page) -> None:
     assert first.key not in {p.key for p in plan.to_run()}
 
 
+def test_a_gpus_runs_are_not_expected_to_take_what_a_cpus_took(page) -> None:
+    study = load(page(PAGE))
+    runs = study.runs()
+    on_cpu = record(runs[0].spec, cost=COST.model_copy(update={"total_s": 900.0}))
+    gpu = {"device": "cuda", "device_kind": "NVIDIA T4"}
+    on_gpu = record(
+        runs[1].spec,
+        ended="2026-01-02T00:00:00Z",
+        provenance=on_cpu.provenance.model_copy(update=gpu),
+    )
+    attempts = {made.key: recorded(made) for made in (on_cpu, on_gpu)}
+    plan = plans.make(study, runs, attempts, lambda _: SOURCES)
+    assert {p.expected_s for p in plan.runs} == {COST.total_s}
+
+
 @pytest.mark.parametrize("kind", ["code", "infrastructure"])
 def test_failed_runs_are_repeated_on_demand_and_lost_ones_always(page, kind: str) -> None:
     study = load(page(PAGE))

@@ -30,12 +30,12 @@ FAILED, LOST = failure("code"), failure("infrastructure")
 def attempt(
     spec: RunSpec, number: int = 1, weights: str | None = None, start: str = "", **changes: Any
 ) -> Attempt:
-    kept = changes.pop("kept", weights is not None)
+    problem = changes.pop("problem", "" if weights is not None else "gone")
     if start and spec.start is not None:
         changes["start"] = Start(
             key=spec.start.key, attempt=1, weights_sha256=start, taken=1, fresh=0
         )
-    return recorded(record(spec, number, weights=weights, **changes), kept=kept)
+    return recorded(record(spec, number, weights=weights, **changes), weights=lambda: problem)
 
 
 @pytest.fixture
@@ -92,6 +92,13 @@ def test_weights_that_are_gone_are_missed_only_by_who_needs_them(study, specs) -
     assert [p.state for p in plan.before] == ["missing", "missing"]
     assert "done, but its weights are gone, and 1 run starts from them" in plan.before[1].reason
     assert states(plan)["A 0"] == "done"  # the same weights will come out again
+
+
+def test_damaged_weights_are_made_again_for_who_needs_them(study, specs) -> None:
+    first, second, one, other = done(specs, problem="damaged")
+    assert "missing" not in {p.state for p in planned(study, first, second, one, other).before}
+    plan = planned(study, first, second, one)
+    assert plan.before[1].reason == "done, but its weights are damaged, and 1 run starts from them"
 
 
 def test_a_start_that_is_to_be_run_again_makes_stale_what_came_of_it(study, specs) -> None:

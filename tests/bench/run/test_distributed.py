@@ -1,6 +1,7 @@
 """Several ranks train one run: two real processes, gloo, one result."""
 
 import os
+import socket
 import time
 from dataclasses import replace
 from functools import partial
@@ -13,8 +14,8 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from lightning_bench.bench.execute.job import STOPPED, TAKEN
-from lightning_bench.bench.run import fsdp, training
+from lightning_bench.bench.execute.job import STOPPED, TAKEN, JobSpec
+from lightning_bench.bench.run import distributed, fsdp, training, worker
 from lightning_bench.bench.run.distributed import Rank, RankProcesses
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.store import WEIGHTS, Store
@@ -54,6 +55,24 @@ def together(of: RunSpec, world: int, folder: Path) -> list[dict[str, Any]]:
         wait_for(folder, f"{index}.pt", timeout_s=10)
     paths = [folder / f"{index}.pt" for index in range(world)]
     return [torch.load(path, weights_only=False) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("affinity", "rank", "cores"),
+    [
+        (8, Rank(), 8),
+        (8, Rank(world=4), 2),  # forks of one process share its host
+        (2, Rank(world=4), 1),
+        (8, Rank(world=4, nodes=2), 4),
+        (3, Rank(world=4, cores=3), 3),  # a cluster that binds each task to its cores
+        (16, Rank(world=4, cores=3), 4),  # one that doesn't
+    ],
+)
+def test_ranks_share_the_cores_of_their_host(
+    affinity: int, rank: Rank, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "usable_cores", lambda: affinity)
+    assert rank.usable_cores == cores
 
 
 CASES = [
@@ -181,6 +200,11 @@ def test_one_rank_s_end_is_the_run_s_and_the_next_run_starts_clean(tmp_path: Pat
     expected = {
         "raises": ("code", "rank 1: RuntimeError: only here", "log-1.txt"),
         "killed": ("infrastructure", "rank 1 was killed by SIGKILL", "log-1.txt"),
+        "out_of_memory": (
+            "out-of-memory",
+            "rank 1: OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.",
+            "log-1.txt",
+        ),
         "exits": ("infrastructure", "rank 1 exited with code 0", "log-1.txt"),
     }
     for name, (kind, message, log) in expected.items():
@@ -196,6 +220,38 @@ def test_one_rank_s_end_is_the_run_s_and_the_next_run_starts_clean(tmp_path: Pat
         assert failure.log.endswith(log)
         wait_until_left_alone(folder)
     assert run(order(tmp_path, spec("mlp", args={"width": 16}), devices=2)).status == "done"
+
+
+def on_a_cluster(given: JobSpec, rank: Rank) -> None:
+    """What a launcher that starts all ranks does in each."""
+    worker.main(given, rank)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "kind", "says"),
+    [
+        ("killed", "infrastructure", f"rank 1 on {socket.gethostname()} ended without a word"),
+        ("raises", "code", "rank 1: RuntimeError: only here"),
+    ],
+)
+def test_the_first_rank_hears_of_one_that_ended_on_another_host(
+    how: str, kind: str, says: str, tmp_path: Path
+) -> None:
+    given = order(tmp_path, spec(f"tests.bench.misbehaving:second_{how}_first_waits"), devices=2)
+    Store(tmp_path).prepare()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    first, second = (Rank(index, 2, index, port=port) for index in range(2))
+    folder = Store(tmp_path).folder(given.spec.key, 1)
+    processes = [start(on_a_cluster, given, rank) for rank in (first, second)]
+    processes[1].join(120)
+    began = time.monotonic()
+    processes[0].join(60)
+    assert time.monotonic() - began < 30
+    failure = Store(tmp_path).scan()[given.spec.key].record.failure
+    assert (failure.kind, failure.message) == (kind, says)
+    wait_until_left_alone(folder)
 
 
 @pytest.mark.slow

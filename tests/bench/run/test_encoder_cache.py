@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.run import encoder_cache
 from lightning_bench.bench.run.initial_weights import file_digest
 from lightning_bench.bench.run.loading import load
+from lightning_bench.bench.run.precision import set_float32_precision
 from lightning_bench.bench.run.training import train
 from lightning_bench.bench.spec import ModelSpec, RunSpec
 from lightning_bench.bench.store.store import Store
@@ -171,6 +173,56 @@ def test_the_number_of_cores_changes_no_bit(encoder: str, tmp_path: Path, monkey
         found.append(states(tmp_path).read_bytes())
         shutil.rmtree(tmp_path / "cache")
     assert found[0] == found[1]
+
+
+@pytest.fixture
+def second_gpu(monkeypatch) -> list[torch.device]:
+    """CUDA as local rank 1 has it: its main thread's current device is the second, that of any
+    other thread the first. Tensors stay where they are; the devices that were asked for."""
+    current, asked = threading.local(), []
+    current.index = 1
+
+    def move(moved: torch.Tensor | torch.nn.Module, *to: object, **options: object) -> object:
+        if not to or not isinstance(to[0], str | torch.device):
+            return real[type(moved)](moved, *to, **options)
+        device = torch.device(to[0])
+        if device.type == "cuda":
+            index = getattr(current, "index", 0) if device.index is None else device.index
+            asked.append(torch.device("cuda", index))
+        return moved
+
+    real = {torch.Tensor: torch.Tensor.to}
+    monkeypatch.setattr(torch.Tensor, "to", move)
+    monkeypatch.setattr(torch.nn.Module, "to", move)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current.index)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    return asked
+
+
+def test_the_texts_go_to_the_gpu_of_the_rank_where_its_encoder_is(
+    encoder: str, second_gpu: list[torch.device]
+) -> None:
+    encoder_cache.attach(*made(encoder), "cuda")
+    assert len(second_gpu) > 100
+    assert set(second_gpu) == {torch.device("cuda", 1)}
+
+
+def test_each_kind_of_device_has_states_of_its_own(
+    encoder: str, second_gpu: list[torch.device]
+) -> None:
+    model, data = made(encoder)
+    facts = [
+        encoder_cache._made_from(model.embedding, data, torch.device(device))
+        for device in ("cpu", "cuda:0", "cuda:1")
+    ]
+    # As before there were GPUs: what CPUs have computed stays good.
+    assert sorted(facts[0]) == ["encoder", "format", "settings", "texts", "versions"]
+    assert [fact.get("device") for fact in facts] == [None, "GPU 0", "GPU 1"]
+    set_float32_precision("tf32", "cuda")
+    try:
+        assert encoder_cache._made_from(model.embedding, data, torch.device("cuda:0")) != facts[1]
+    finally:
+        set_float32_precision("fp32", "cuda")
 
 
 def test_another_encoder_or_another_data_set_has_a_file_of_its_own(

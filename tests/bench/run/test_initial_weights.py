@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -145,13 +146,28 @@ def test_a_stage_is_trained_once_and_the_lineage_kept(finished: Path) -> None:
     found = records(finished)
     assert found.keys() == {"first", "Mixer", "Probe"}
     first = found["first"]
-    assert first.kept
+    assert not first.weights()
     for name in ("Mixer", "Probe"):
         start = found[name].record.start
         assert (start.key, start.attempt) == (first.key, 1)
         assert start.weights_sha256 == first.record.weights
-        assert not found[name].kept
+        assert found[name].weights() == "gone"
     assert found["Probe"].record.cost.trainable_parameters == 90
+
+
+def test_damaged_weights_are_made_again(finished: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    found = records(folder)
+    with (found["first"].folder / "weights.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x55")
+    (found["Probe"].folder / "record.json").unlink()
+    done = bench("run", "started.yaml", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = records(folder)
+    assert (again["first"].number, again["Probe"].number) == (2, 2)
+    assert again["first"].record.weights == found["first"].record.weights
+    assert again["Probe"].record.metrics == found["Probe"].record.metrics
 
 
 def test_again_it_only_prints_and_lost_weights_are_not_missed(finished: Path) -> None:
@@ -162,7 +178,7 @@ def test_again_it_only_prints_and_lost_weights_are_not_missed(finished: Path) ->
         assert "3 runs: 3 done" in plan
         done = bench("reproduce", records(finished)["Probe"].key, cwd=finished)
         assert done.returncode == 2
-        assert "are not there any more" in done.stderr
+        assert "are gone" in done.stderr
     finally:
         aside.rename(path)
 

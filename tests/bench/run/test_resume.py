@@ -15,6 +15,7 @@ from lightning_bench.bench.execute.job import STOPPED, JobSpec
 from lightning_bench.bench.run import training
 from lightning_bench.bench.run.checkpoint import Checkpoints, read
 from lightning_bench.bench.run.control import Control
+from lightning_bench.bench.run.distributed import Rank
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store
@@ -129,6 +130,7 @@ def test_other_sources_start_afresh_and_the_log_says_why(tmp_path: Path) -> None
     record = run(replace(given, attempt=2, sources=changed))
     assert record.status == "done"
     assert record.resumed_from == []
+    assert record.afresh == "attempt 1 was made with other models/tasks/steps.py"
     log = (Store(tmp_path).folder(given.spec.key, 2) / "log.txt").read_text(encoding="utf-8")
     assert "attempt 1 was made with other models/tasks/steps.py; this one starts afresh" in log
 
@@ -165,10 +167,12 @@ def test_other_ranks_start_a_sharded_run_afresh(tmp_path: Path) -> None:
     process, folder = begin(given)
     stopped(given, process, folder)
     assert len(list((folder / "checkpoints").glob("*.part"))) >= 2
-    record = run(replace(given, attempt=2, devices=1))
+    record = run(replace(given, attempt=2, devices=1, strategy="ddp"))
+    assert record.status == "done"
     assert record.resumed_from == []
+    assert record.afresh == "attempt 1 was made with other devices, strategy"
     log = (Store(tmp_path).folder(given.spec.key, 2) / "log.txt").read_text(encoding="utf-8")
-    assert "attempt 1 was made with other devices; this one starts afresh" in log
+    assert f"{record.afresh}; this one starts afresh" in log
 
 
 def wait_until_scored(folder: Path, batches: int) -> None:
@@ -280,6 +284,33 @@ def test_the_newest_attempt_that_left_any_is_gone_on_from(tmp_path: Path) -> Non
         Checkpoints(tmp_path / str(number), {}).save(state(step))
     assert Checkpoints(tmp_path / "4", {}, earlier=folders).newest()[0] == 2
     assert Checkpoints(tmp_path / "4", {"device": "cuda"}, earlier=folders).newest() is None
+
+
+def test_ranks_tell_each_other_where_a_checkpoint_is_and_each_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of its weights goes through the process group, let alone a GPU's memory."""
+    folder = tmp_path / "1"
+    Checkpoints(folder, {}).save(state(7))
+    checkpoints = Checkpoints(tmp_path / "2", {}, earlier=[(1, folder)])
+    sent: list[Any] = []
+
+    def broadcast(objects: list[Any]) -> None:
+        if sent:
+            objects[:] = sent
+        sent[:] = objects
+
+    def gather(into: list[Any], one: Any) -> None:
+        into[:] = [one] * len(into)
+
+    monkeypatch.setattr(torch.distributed, "broadcast_object_list", broadcast)
+    monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
+    ranks = [Rank(index, world=2) for index in range(2)]
+    first, second = (checkpoints.newest(rank) for rank in ranks)
+    (path,) = folder.iterdir()
+    assert sent == [(1, path)]
+    assert first[1]["step"] == second[1]["step"] == 7
+    assert torch.equal(second[1]["weights"], torch.full((100,), 7))
 
 
 def test_what_can_t_be_written_costs_no_run(tmp_path: Path, capsys: Any) -> None:

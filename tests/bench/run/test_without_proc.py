@@ -1,4 +1,4 @@
-"""A whole run where there is neither `/proc` nor a process's affinity, as on macOS."""
+"""A whole run without `/proc`, a process's affinity, and forks of what has torch, as on macOS."""
 
 from pathlib import Path
 
@@ -27,8 +27,15 @@ def seen(path, *arguments, **options):
         raise FileNotFoundError(2, "hidden by the test", os.fspath(path))
     return stat(path, *arguments, **options)
 
-os.stat = seen
+def no_fork():
+    raise OSError("a fork is not safe here")
+
+os.stat, os.fork = seen, no_fork
 sys.addaudithook(refuse)
+
+from lightning_bench.common import machine
+
+machine.fork_is_safe = lambda: False
 """
 
 
@@ -49,6 +56,9 @@ def test_a_study_runs_and_is_measured(tmp_path: Path) -> None:
         assert attempt.record.cost.peak_memory_bytes > 10_000_000
         log = (attempt.folder / "log.txt").read_text(encoding="utf-8")
         assert "peak memory can't be reset here" in log
+    words = ["--set", "seeds=1", "--devices", "2", "--store", "ranks"]
+    done = bench("run", "small.yaml", *words, cwd=tmp_path, env=hidden)
+    assert done.returncode == 0, done.stdout + done.stderr
     words = ["lenet", "--quick", "--batch-size", "2", "--mode", "infer", "--device", "cpu"]
     measured = bench("measure", *words, cwd=tmp_path, env=hidden)
     assert measured.returncode == 0, measured.stdout + measured.stderr

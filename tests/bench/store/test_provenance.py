@@ -7,15 +7,39 @@ import pytest
 
 import lightning_bench
 from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store.record import Gpu
 
 
 def test_no_variable_gets_in_unless_it_is_known_to_be_harmless(monkeypatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "s3cret-1")
     monkeypatch.setenv("MY_TOKEN", "s3cret-2")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("NCCL_P2P_DISABLE", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     text = provenance.environment([]).model_dump_json()
     assert "s3cret" not in text
-    assert provenance.environment([]).settings["OMP_NUM_THREADS"] == "3"
+    settings = provenance.environment([]).settings
+    assert (settings["OMP_NUM_THREADS"], settings["NCCL_P2P_DISABLE"]) == ("3", "1")
+    # Which GPUs a run has is the run's own: its neighbours' environment is the same.
+    assert "CUDA_VISIBLE_DEVICES" not in settings
+
+
+def test_a_run_on_gpus_says_which_and_of_what_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,3")
+    given = {"sources": {}, "command": [], "environment": None, "devices": 2, "threads": 1}
+    cards = [Gpu(name="NVIDIA T4"), Gpu(name="NVIDIA A10")]
+    made = provenance.collect(**given, device="cuda", gpus=cards)
+    assert (made.device_kind, made.visible_devices) == ("NVIDIA T4 + NVIDIA A10", "7,3")
+    made = provenance.collect(**given, device="cuda", gpus=cards[:1] * 2)
+    assert made.device_kind == "NVIDIA T4"
+    assert provenance.collect(**given, device="cpu").visible_devices == ""
+
+
+def test_a_cpus_environment_has_the_digest_that_it_always_had() -> None:
+    dumped = provenance.environment([]).model_dump()
+    assert not {"driver", "libraries"} & dumped.keys()
+    found = provenance.environment(["NVIDIA T4"], driver="550", libraries={"cuda": "13.2"})
+    assert {"driver", "libraries"} <= found.model_dump().keys()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from lightning_bench.bench.study.compatibility import unfit_devices
         ({"batch_size": 8, "accumulate": 3}, 4, "cpu", "batch_size must be 12 at least"),
         ({"batch_size": 3, "accumulate": 4}, 1, "cpu", "one device in 4 parts"),
         ({"precision": "fp16"}, 1, "cpu", "fp16 needs a GPU"),
+        ({"precision": "tf32"}, 1, "cpu", "precision tf32 needs a GPU; a CPU computes in fp32"),
+        ({"precision": "tf32"}, 1, "mps", "precision tf32 is of NVIDIA's GPUs, not of mps"),
     ],
 )
 def test_what_can_t_be_shared_is_one_line(
@@ -24,3 +26,9 @@ def test_what_can_t_be_shared_is_one_line(
     assert says in problem
     assert "\n" not in problem
     assert unfit_devices(Recipe(), device=device, devices=devices, strategy="ddp") == ""
+
+
+def test_a_model_is_sharded_over_several_devices() -> None:
+    problem = unfit_devices(Recipe(), device="cpu", devices=1, strategy="fsdp")
+    assert problem.startswith("strategy fsdp shards a model over several devices")
+    assert unfit_devices(Recipe(), device="cpu", devices=2, strategy="fsdp") == ""

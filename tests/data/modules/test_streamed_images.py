@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 from torchvision.transforms import v2
 
+from lightning_bench.common.machine import usable_cores
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.loader import generator
@@ -43,21 +44,34 @@ def test_workers_change_nothing(photographs: StreamedImages) -> None:
         assert torch.equal(alone.inputs[0], spread.inputs[0])
 
 
-def test_ranks_crop_and_augment_as_one_device_would(photographs: StreamedImages) -> None:
-    augmentation = Augmentation(resized_crop=0.1, flip=True, randaugment=9, erasing=0.5)
-    photographs.workers = 0
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_ranks_crop_augment_and_mix_as_one_device_would(
+    mirror: Path, ranks: int, mixed: bool
+) -> None:
+    mixing = {"mixup": 0.4, "cutmix": 1.0} if mixed else {}
+    augmentation = Augmentation(resized_crop=0.1, flip=True, randaugment=9, erasing=0.5, **mixing)
+    entry = find("imagenet1k", image_size=64)
 
     def first(rank: int, world_size: int) -> Batch:
-        photographs.rank, photographs.world_size = rank, world_size
-        loader = photographs._loader("test", shuffle=True, augmentation=augmentation)
-        return next(iter(loader))
+        data = StreamedImages(
+            entry, batch_size=9, seed=0, sample=True, rank=rank, world_size=world_size, workers=0
+        )
+        data.setup("test")
+        return next(iter(data._loader("test", shuffle=True, augmentation=augmentation)))
 
     together = first(0, 1)
-    for rank in range(2):
-        share = first(rank, 2)
-        assert torch.equal(share.indices, together.indices[rank::2])
-        assert torch.equal(share.inputs[0], together.inputs[0][rank::2])
-    photographs.rank, photographs.world_size = 0, 1
+    for rank in range(ranks):
+        share = first(rank, ranks)
+        assert torch.equal(share.indices, together.indices[rank::ranks])
+        assert torch.equal(share.inputs[0], together.inputs[0][rank::ranks])
+        assert torch.equal(share.target, together.target[rank::ranks])
+
+
+def test_as_many_threads_decode_as_the_rank_has_cores() -> None:
+    data = StreamedImages(find("imagenet1k"), batch_size=8, seed=0, world_size=2, cores=3)
+    assert data.workers == 3
+    assert StreamedImages(find("imagenet1k"), batch_size=8, seed=0).workers == usable_cores()
 
 
 def test_crops_are_torchvisions() -> None:

@@ -31,7 +31,9 @@ def test_crop_and_flip_are_as_frequent_as_torchvisions() -> None:
     settings = Augmentation(crop=1, flip=True)
     count = 9000
     ours = alter(
-        image.expand(count, 1, 6, 6).clone(), draw(settings, count, (6, 6), seeded()), settings
+        image.expand(count, 1, 6, 6).clone(),
+        draw(settings, count, (6, 6), seeded()).rows(),
+        settings,
     )
     theirs = torch.stack([usual(image) for _ in range(count)])
     kinds, counted = np.unique(
@@ -59,7 +61,9 @@ def test_each_operation_is_torchvisions(
         for sign in (-1, 1) if signed else (1,):
             signs = torch.full((3, 1), sign)
             ours = randaugment.apply(
-                images.clone(), torch.full((3, 1), number), signs, magnitude=magnitude
+                images.clone(),
+                randaugment.groups(torch.full((3, 1), number), signs),
+                magnitude=magnitude,
             )
             for image in ours:
                 off = (possible - image.int()).abs().flatten(1)
@@ -111,7 +115,7 @@ def test_shares_are_as_torchvisions(mixup: float, cutmix: float) -> None:
 def test_a_mixed_image_is_what_its_target_says() -> None:
     count = 500
     drawn = draw(Augmentation(mixup=0.4, cutmix=1.0), count, SIZE, seeded())
-    mixed = mix(torch.ones(count, 3, *SIZE), torch.zeros(count, 3, *SIZE), drawn)
+    mixed = mix(torch.ones(count, 3, *SIZE), torch.zeros(count, 3, *SIZE), drawn.rows())
     assert torch.allclose(mixed.mean((1, 2, 3)), drawn.share, atol=1e-5)
     pasted = ((mixed == 0) | (mixed == 1)).all(3).all(2).all(1)
     assert 0.4 < pasted.float().mean() < 0.6  # either, half of the time
@@ -120,5 +124,5 @@ def test_a_mixed_image_is_what_its_target_says() -> None:
 def test_nothing_is_the_default() -> None:
     pixels = torch.randint(0, 256, (4, 3, *SIZE), dtype=torch.uint8)
     settings = Augmentation()
-    altered = alter(pixels.clone(), draw(settings, 4, SIZE, seeded()), settings)
+    altered = alter(pixels.clone(), draw(settings, 4, SIZE, seeded()).rows(), settings)
     assert torch.equal(altered, pixels)

@@ -1,7 +1,7 @@
 """What must hold of the layers for any size and weights, by hypothesis."""
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from lightning_bench.models.layers.linear import LARGE, Linear, along_channels, 
 from lightning_bench.models.layers.locally_connected import LocallyConnected
 from lightning_bench.models.layers.position_embedding import resized, sinusoids
 from lightning_bench.models.layers.recurrent_conv import RecurrentConv
-from lightning_bench.models.layers.spatial_gating_unit import GATES
+from lightning_bench.models.layers.spatial_gating_unit import Gate
 from lightning_bench.models.layers.spatial_linear import SpatialLinear, SquareLinear, ToeplitzLinear
 from lightning_bench.models.registry.registry import create
 from lightning_bench.models.weights.heads import head_modules
@@ -61,7 +61,7 @@ def test_a_split_block_starts_with_the_first_half_of_its_channels(
     torch.testing.assert_close(it(x), x + it.v(z1), rtol=1e-3, atol=1e-3)
 
 
-@given(sizes, sizes, seeds, st.sampled_from(sorted(GATES)))
+@given(sizes, sizes, seeds, st.sampled_from(sorted(get_args(Gate))))
 def test_at_the_start_no_token_sees_another(length: int, width: int, seed: int, gate: Any) -> None:
     torch.manual_seed(seed)
     it = block(width, 2 * width, length, gate)

@@ -202,10 +202,9 @@ def test_a_model_that_isnt_there_is_a_clear_error(
 
 
 @pytest.mark.slow
-def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(
+def test_models_of_an_installed_package_are_counted_once(
     third_party: Path,
 ) -> None:
-    # A distribution with an entry point changes the digest, so that the committed file is stale.
     (third_party / "acme_models.py").write_text(
         THIRD_PARTY.replace("def small", '@variant("ACME")\ndef acme_small').replace(
             "from torch", "from lightning_bench.models.registry.registry import variant\nfrom torch"
@@ -223,8 +222,10 @@ def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(
         """
     first = run(code, third_party)
     assert first.stdout.split() == ["90", "False"], first.stderr
-    kept = list((third_party / "cache" / "lightning-bench").glob("catalogue-*.json"))
+    kept = list((third_party / "cache" / "lightning-bench").glob("*.json"))
+    # The facts of our own models are those that were committed.
     assert len(kept) == 1
+    assert kept[0].name.startswith("entry-point-")
     kept[0].write_text(kept[0].read_text().replace('"parameters": 90', '"parameters": 91'))
     assert run(code, third_party).stdout.split()[0] == "91"  # read, not counted again
     # A cache that can't be written costs time, no more.
@@ -233,6 +234,11 @@ def test_the_facts_are_counted_again_where_sources_or_entry_points_differ(
     blocked = run(code, third_party, XDG_CACHE_HOME=str(nowhere))
     assert blocked.stdout.split()[0] == "90"
     assert "could not be kept" in blocked.stderr
+    # One that is broken is named, to those who ask for a model that might be of it.
+    (third_party / "acme_models.py").write_text("raise OSError('no licence')\n")
+    assert run(code.replace("acme-small", "mlp"), third_party).returncode == 0
+    told = "acme_models, an installed entry point: the models could not be counted: OSError: no"
+    assert told in run(code, third_party).stderr
 
 
 def test_models_with_arguments_are_counted_without_torch_here(tmp_path, monkeypatch) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store, read_record
 from tests import commands
 from tests.bench.execute.slurm import cluster
+from tests.pretended_cuda.environment import pretended
 
 pytestmark = [
     pytest.mark.slow,
@@ -141,6 +143,58 @@ def test_two_nodes_give_the_results_of_one_process(bench: Bench, calm: Any) -> N
     shown = bench.ask("scontrol", "--oneliner", "show", "job", job.id)
     assert "NumNodes=2 NumCPUs=2 NumTasks=2" in shown
     assert "TimeLimit=00:30:00" in shown
+
+
+def test_tasks_that_see_a_gpu_each_train_together(bench: Bench, calm: Any) -> None:
+    """As with `--gpus-per-task` or `--gpu-bind=single:1`: each task's GPU is its number 0."""
+    bench.environment |= pretended(bench.folder, devices=2, per_task=True)
+    words = ["--device", "cuda", "--devices", "2", "--cluster", "nodes=1"]
+    done = bench("run", "quick.yaml", "--launcher", "slurm", *words)
+    record = bench.record()
+    assert done.returncode == 0, record.failure or done.stderr + done.stdout
+    assert (record.provenance.device, record.provenance.visible_devices) == ("cuda", "0")
+    assert record.metrics == pytest.approx(calm("quick").metrics, rel=1e-4)
+
+
+def test_a_rank_lost_on_another_node_is_the_run_s_failure_though_nccl_hangs(bench: Bench) -> None:
+    bench.environment |= pretended(bench.folder, devices=2, per_task=True)
+    models = {name: f"tests.bench.misbehaving:second_{name}" for name in ("raises", "killed")}
+    page = QUICK.replace(
+        "entries: {MLP: {model: mlp, args: {width: 16}}}",
+        f"entries: { ({name: {'model': model} for name, model in models.items()}) }",
+    )
+    (bench.folder / "lost.yaml").write_text(page, encoding="utf-8")
+    words = ["--device", "cuda", "--devices", "2"]
+    done = bench("run", "lost.yaml", "--launcher", "slurm", *words)
+    assert done.returncode == 3, done.stderr + done.stdout
+    found = {}
+    for key in bench.store.scan():
+        record = read_record(bench.store.folder(key, 1) / "record.json")
+        assert record.failure is not None
+        started, ended = map(datetime.fromisoformat, (record.started, record.ended))
+        assert (ended - started).total_seconds() < 30
+        found[record.spec.model.name] = record.failure
+    assert found[models["raises"]].kind == "code"
+    assert found[models["raises"]].message == "rank 1: RuntimeError: only here"
+    assert found[models["killed"]].kind == "infrastructure"
+    assert found[models["killed"]].message.startswith("rank 1 on ")
+
+
+def test_a_task_without_its_gpu_ends_the_run_as_the_machines_failure(bench: Bench) -> None:
+    bench.environment |= pretended(bench.folder, devices=1, per_task=True)
+    words = ["--device", "cuda", "--devices", "2", "--cluster", "nodes=1"]
+    done = bench("run", "quick.yaml", "--launcher", "slurm", *words)
+    assert done.returncode == 3, done.stderr + done.stdout
+    failure = bench.record().failure
+    assert failure
+    assert failure.kind == "infrastructure"
+    assert "rank 1: NoDevice: " in failure.message
+    assert failure.message.endswith(
+        "CUDA_VISIBLE_DEVICES 1: no GPU is visible: No CUDA GPUs are available"
+    )
+    # The first job may still be ending when its record is there: each retry has a job of its own.
+    assert len(bench.jobs()) == 3
+    assert bench.record().attempt == 3
 
 
 def test_parents_come_and_go_and_a_cancelled_job_goes_on(bench: Bench, calm: Any) -> None:

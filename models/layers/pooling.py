@@ -1,4 +1,4 @@
-"""From a padded sequence to one vector a text; pads are never read."""
+"""From a sequence to one vector; pads are never read."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ TextPool = Literal["token", "mean", "last"]
 class First(nn.Module):
     """The first token, [CLS] in BERT's protocol."""
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map B×S×C to B×C."""
         return x[:, 0]
 
@@ -19,7 +19,7 @@ class First(nn.Module):
 class Mean(nn.Module):
     """The mean of the tokens."""
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map B×S×C to B×C."""
         if mask is None:
             return x.mean(1)
@@ -30,7 +30,7 @@ class Mean(nn.Module):
 class Last(nn.Module):
     """The last token that is no pad; pads follow the text."""
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map B×S×C to B×C."""
         if mask is None:
             return x[:, -1]
