@@ -24,8 +24,7 @@ def runs(plan: Plan, store: Store) -> list[ReportedRun]:
 
 
 def _run(plan: Plan, store: Store, planned: PlannedRun) -> ReportedRun:
-    run, attempt = planned.run, planned.attempt
-    record = attempt.record if attempt else None
+    run, attempt, record = planned.run, planned.attempt, planned.record
     return ReportedRun(
         entry=run.entry,
         group=plan.study.entries[run.entry].group,
@@ -43,11 +42,7 @@ def _run(plan: Plan, store: Store, planned: PlannedRun) -> ReportedRun:
 
 def environments(plan: Plan, store: Store) -> dict[str, Environment]:
     """Hardware and packages of the runs, by digest."""
-    digests = {
-        planned.attempt.record.provenance.environment
-        for planned in plan.runs
-        if planned.attempt and planned.attempt.record
-    }
+    digests = {planned.record.provenance.environment for planned in plan.runs if planned.record}
     kept = {digest: store.read_environment(digest) for digest in sorted(filter(None, digests))}
     return {digest: environment for digest, environment in kept.items() if environment}
 
@@ -57,7 +52,7 @@ def sheets(plan: Plan, store: Store) -> dict[str, Examples]:
     fingerprints = {
         planned.run.dataset: record.data.fingerprint
         for planned in plan.runs
-        if planned.attempt and (record := planned.attempt.record) and record.data
+        if (record := planned.record) and record.data
     }
     kept = {name: store.read_examples(mark) for name, mark in fingerprints.items()}
     return {name: examples for name, examples in kept.items() if examples}
@@ -66,8 +61,7 @@ def sheets(plan: Plan, store: Store) -> dict[str, Examples]:
 def few_predictions(plan: Plan) -> dict[str, Any] | None:
     """Per-example results by key; None where it is long work, which `bench compare` does a pair."""
     pairs = comb(len(plan.study.entries), 2) * len(plan.study.data)
-    records = (planned.attempt.record for planned in plan.runs if planned.attempt)
-    scored = sum(record.scored for record in records if record)
+    scored = sum(planned.record.scored for planned in plan.runs if planned.record)
     return predictions(plan) if pairs <= MOST_PAIRS and scored <= MOST_EXAMPLES else None
 
 
@@ -77,9 +71,9 @@ def predictions(plan: Plan, entries: Collection[str] | None = None) -> dict[str,
 
     by_key = {}
     for planned in plan.runs:
-        record = planned.attempt.record if planned.attempt else None
         wanted = planned.state == "done" and (entries is None or planned.run.entry in entries)
-        if wanted and planned.attempt and record and record.predictions:
+        if wanted and planned.attempt and planned.record and planned.record.predictions:
             with suppress(Damaged):
-                by_key[planned.key] = files.read(planned.attempt.folder, record.predictions)
+                folder = planned.attempt.folder
+                by_key[planned.key] = files.read(folder, planned.record.predictions)
     return by_key

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lightning_bench.bench.store.record import Examples
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 11
+REPORT_VERSION = 12
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -100,24 +100,34 @@ class Table(Frozen):
     rows: list[Row]
     notes: list[Note] = []
 
+    @property
+    def measured(self) -> list[Row]:
+        """The rows of our own runs."""
+        return [row for row in self.rows if row.source == "measured"]
+
 
 class Comparison(Frozen):
-    """Two entries on one data set, paired over the seeds that both have.
+    """Two entries on one data set, or the mean of several, paired over the seeds that both have.
 
-    `difference` is a − b in the metric's units; the verdict rests on `p_holm` alone.
+    `difference` is a − b in the metric's units; the verdict rests on `p_adjusted` alone.
     """
 
     dataset: str
     metric: str
     a: str
     b: str
-    n: int
+    n: Annotated[int, Field(description="seeds")]
+    blocks: Annotated[int, Field(description="tested: seeds, or seeds on each data set")]
     difference: float
-    low: float | None
+    low: Annotated[float | None, Field(description="95 % t-interval of this pair alone")]
     high: float | None
+    low_of_all: Annotated[
+        float | None, Field(description="95 % interval that holds for all pairs at once")
+    ] = None
+    high_of_all: float | None = None
     test: str
-    p: float
-    p_holm: float
+    p: Annotated[float, Field(description="of this pair alone")]
+    p_adjusted: Annotated[float, Field(description="corrected over all pairs of the family")]
     verdict: Verdict
     seeds: Annotated[
         int | None,
@@ -133,6 +143,8 @@ class Comparison(Frozen):
             "difference": -self.difference,
             "low": None if self.high is None else -self.high,
             "high": None if self.low is None else -self.low,
+            "low_of_all": None if self.high_of_all is None else -self.high_of_all,
+            "high_of_all": None if self.low_of_all is None else -self.low_of_all,
             "verdict": verdicts[self.verdict],
         }
         return self.model_copy(update=changes)

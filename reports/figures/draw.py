@@ -26,7 +26,7 @@ from lightning_bench.reports.figures.style import (
     legend,
     look,
     looks,
-    measured,
+    metric_label,
 )
 from lightning_bench.reports.report import Column, Figure, Row
 from lightning_bench.reports.statistics.inference import Floats
@@ -55,7 +55,7 @@ def draw(
         elif figure.kind == "throughput":
             draw_speed.against_throughput(axes, data, column, figure.speeds)
             axes.set_xlabel(figure.x)
-            axes.set_ylabel(f"test {_label(column)}")
+            axes.set_ylabel(f"test {metric_label(column)}")
             legend(axes)
         elif figure.kind in {"best", "expected", "front"}:
             draw_tuning.draw(axes, figure, data, column)
@@ -117,7 +117,7 @@ def _curves(axes: Axes, data: FigureData, series: Series, column: Column) -> Non
     draw_others(axes, [np.column_stack(line) for line in means])
     _leave_out_start(axes, bands)
     axes.set_xlabel("epoch")
-    axes.set_ylabel(f"validation {_label(column)}")
+    axes.set_ylabel(f"validation {metric_label(column)}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(axes)
 
@@ -142,15 +142,15 @@ def _size(axes: Axes, data: FigureData, column: Column) -> None:
         return None if size is None else (size, size, size)
 
     _front(axes, draw_points(axes, data, column, place), column)
-    _size_axis(axes, [row.cells[sizes].value for row in measured(data)])
-    axes.set_ylabel(f"test {_label(column)}")
+    _size_axis(axes, [row.cells[sizes].value for row in data.tables[0].measured])
+    axes.set_ylabel(f"test {metric_label(column)}")
     legend(axes)
 
 
 def _growth(axes: Axes, data: FigureData, column: Column, figure: Figure) -> None:
     """The test metric of each family over depth or size."""
     place = data.tables[0].columns.index(column)
-    cells = {row.label: row.cells[place] for row in measured(data)}
+    cells = {row.label: row.cells[place] for row in data.tables[0].measured}
     for number, (family, points) in enumerate(figure.lines.items()):
         found = [(x, cells[label]) for label, x in points.items()]
         known = [(x, cell, cell.value) for x, cell in found if cell.value is not None]
@@ -173,7 +173,7 @@ def _growth(axes: Axes, data: FigureData, column: Column, figure: Figure) -> Non
         axes.set_xticks(places, [f"{x:.0f}" for x in places])
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel(figure.x)
-    axes.set_ylabel(f"test {_label(column)}")
+    axes.set_ylabel(f"test {metric_label(column)}")
     legend(axes)
 
 
@@ -227,7 +227,7 @@ def _profile(axes: Axes, data: FigureData, series: Series, column: Column) -> No
         axes.plot(x, y, label=label, linewidth=1.5, markersize=5, markevery=every, **style)
     draw_others(axes, [line for line in map(corners, others) if len(line)])
     axes.set_ylim(0, 1.02)
-    axes.set_xlabel(f"test {_label(column)}")
+    axes.set_xlabel(f"test {metric_label(column)}")
     axes.set_ylabel("share of runs")
     legend(axes)
 
@@ -262,8 +262,3 @@ def _ranks(canvas: Canvas, axes: Axes, data: FigureData) -> None:
     axes.grid(visible=False)
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.spines["top"].set_visible(True)
-
-
-def _label(column: Column) -> str:
-    unit = f" [{column.unit}]" if column.unit else ""
-    return f"{(column.metric or '').replace('_', ' ')}{unit}"

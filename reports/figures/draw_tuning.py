@@ -6,14 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from lightning_bench.reports.figures.figure_data import FigureData
-from lightning_bench.reports.figures.style import COLOURS, LINES, MARKERS, plain_ticks
+from lightning_bench.reports.figures.style import COLOURS, LINES, MARKERS, metric_label, plain_ticks
 from lightning_bench.reports.report import Column, Figure, SearchLines
 from lightning_bench.reports.text.numbers import shorten
 
 
 def draw(axes: Axes, figure: Figure, data: FigureData, column: Column) -> None:
     """One of the three kinds, for the searches on the figure's data set."""
-    entries = [row.label for row in data.tables[0].rows if row.source == "measured"]
+    entries = [row.label for row in data.tables[0].measured]
     for search in data.searches:
         if search.dataset == figure.dataset:
             place = entries.index(search.entry)
@@ -21,9 +21,7 @@ def draw(axes: Axes, figure: Figure, data: FigureData, column: Column) -> None:
                 _points(axes, search, place, column)
             else:
                 _line(axes, figure.kind, search, place, column)
-    metric = (column.metric or "").replace("_", " ")
-    unit = f" [{column.unit}]" if column.unit else ""
-    axes.set_ylabel(f"validation {metric}{unit}")
+    axes.set_ylabel(f"validation {metric_label(column)}")
     if figure.kind == "front":
         axes.set_xlabel({"parameters": "parameters"}.get(_cost(data), "training µs an example"))
         axes.set_xscale("log")

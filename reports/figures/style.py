@@ -75,16 +75,11 @@ def look(number: int) -> dict[str, Any]:
     }
 
 
-def measured(data: FigureData) -> list[Row]:
-    """The rows of our own runs."""
-    return [row for row in data.tables[0].rows if row.source == "measured"]
-
-
 def looks(
     data: FigureData, column: Column
 ) -> tuple[list[tuple[Row, dict[str, Any], str]], list[Row]]:
     """The best few measured rows, or all, with look and label of their own; the others."""
-    rows = measured(data)
+    rows = data.tables[0].measured
     place = data.tables[0].columns.index(column)
     sign = -1 if column.higher_is_better else 1
 
@@ -179,3 +174,9 @@ def legend(axes: Axes) -> None:
     # "outside" makes the layout keep room for it.
     if isinstance(axes.figure, Canvas):
         axes.figure.legend(loc="outside right center")
+
+
+def metric_label(column: Column) -> str:
+    """A column's metric and its unit, for an axis."""
+    unit = f" [{column.unit}]" if column.unit else ""
+    return f"{(column.metric or '').replace('_', ' ')}{unit}"

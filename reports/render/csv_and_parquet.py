@@ -47,11 +47,23 @@ FIELDS = (
     Field("train_s", "number", "wall time of training with validation, in seconds"),
     Field("device_h", "number", "device-hours of this attempt, from its start to its end"),
     Field("train_examples_per_s", "number", "training examples a second, validation left out"),
-    Field("peak_memory_bytes", "integer", "highest memory use of the run"),
+    Field(
+        "peak_memory_bytes",
+        "integer",
+        "highest memory use of the run: of a process on a CPU, of its tensors on a GPU",
+    ),
     Field("revision", "text", "git revision that it was made with"),
     Field("folder", "text", "folder of the attempt, relative to the store"),
     Field("attempts", "integer", "attempts at the run so far, this one too"),
     Field("all_device_h", "number", "device-hours of all attempts, as far as they are known"),
+    Field("device", "text", "where it was trained: cpu or cuda"),
+    Field("device_kind", "text", "the GPU's name; empty on a CPU and in older records"),
+    Field("devices", "integer", "how many of these shared the run"),
+    Field(
+        "nondeterministic",
+        "text",
+        "operations without a deterministic form on this device, which a repetition may not equal",
+    ),
 )
 COLUMNS = tuple(field.name for field in FIELDS)
 KEY = ("dataset", "entry", "seed", "key", "metric")
@@ -98,11 +110,7 @@ def parquet(report: Report, rows: Iterable[Row]) -> bytes:
 
 def rows(report: Report, runs: Iterable[ReportedRun]) -> list[Row]:
     """Values by column, sorted by data set, entry and seed; what is not known is left out."""
-    order = {
-        row.label: place
-        for place, row in enumerate(report.tables[0].rows)
-        if row.source == "measured"
-    }
+    order = {row.label: place for place, row in enumerate(report.tables[0].measured)}
     runs = sorted(runs, key=lambda run: (run.dataset, order[run.entry], run.seed, run.key))
     return [row for run in runs for row in _rows(report, run)]
 
@@ -130,6 +138,10 @@ def _rows(report: Report, run: ReportedRun) -> Iterator[Row]:
             "model": record.spec.model.name,
             "attempt": record.attempt,
             "revision": record.provenance.git_revision,
+            "device": record.provenance.device,
+            "device_kind": record.provenance.device_kind,
+            "devices": record.provenance.devices,
+            "nondeterministic": ", ".join(record.nondeterministic),
         }
         if cost := record.cost:
             row |= {

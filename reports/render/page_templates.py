@@ -52,11 +52,7 @@ def by_sample(
     report: Report, runs: Sequence[ReportedRun]
 ) -> list[tuple[str, str, list[ReportedRun]]]:
     """(data set, entry, its runs by seed) in the order of the main table."""
-    order = {
-        row.label: place
-        for place, row in enumerate(report.tables[0].rows)
-        if row.source == "measured"
-    }
+    order = {row.label: place for place, row in enumerate(report.tables[0].measured)}
     datasets = {c.dataset: place for place, c in enumerate(report.tables[0].columns)}
 
     def place(run: ReportedRun) -> tuple[int, int]:

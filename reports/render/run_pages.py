@@ -124,7 +124,7 @@ def _sections(record: Record, shared: _Shared) -> list[int]:
     seen = (_values(spec.data), _values(record.data) if record.data else None, record.scored)
     made = record.provenance
     software = (made.environment, made.git_revision, made.git_dirty, made.bench_version)
-    where = (made.device, made.devices, made.threads)
+    where = (made.device, made.device_kind, made.devices, made.threads)
     provenance = (tuple(made.command), tuple(made.sources.items()), software, where)
     return [
         shared.place("Model", model, _model, record),
@@ -172,7 +172,7 @@ def _provenance(record: Record) -> Facts:
         ("Command", " ".join(map(_portable, made.command))),
         ("bench", made.bench_version),
         ("Revision", (made.git_revision or "") + " with changes" * bool(made.git_dirty)),
-        ("Device", f"{made.devices} × {made.device}"),
+        ("Device", f"{made.devices} × {made.device_kind or made.device}"),
         ("Threads", str(made.threads)),
         ("Environment", made.environment or ""),
         ("Sources", ", ".join(f"{path} {mark[:8]}" for path, mark in made.sources.items())),

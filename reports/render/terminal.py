@@ -8,6 +8,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from lightning_bench.common.messages import counted
 from lightning_bench.reports.report import Cell, Column, Report, Row, Table
 from lightning_bench.reports.text.numbers import heading, parts
 
@@ -28,8 +29,8 @@ def render(report: Report) -> RenderableType:
         blocks.append(Text())
     blocks += [_Hanging("•", Text(finding)) for finding in report.findings]
     if report.lost:
-        what = "attempt" if len(report.lost) == 1 else "attempts"
-        lost = f"{len(report.lost)} {what} came to nothing; the report's files list cause and log."
+        attempts = counted(len(report.lost), "attempt")
+        lost = f"{attempts} came to nothing; the report's files list cause and log."
         blocks.append(_Hanging("•", Text(lost)))
     return Group(*blocks)
 

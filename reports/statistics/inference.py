@@ -12,11 +12,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bench.reports.statistics.signed_ranks import signed_ranks
+from lightning_bench.reports.statistics import max_t
 
 ALPHA = 0.05
-EXACT_SEEDS = 12  # up to 2¹¹ sign patterns a pair of entries; beyond it Wilcoxon's ranks
 MOST_SEEDS = 1_000  # nobody trains more
+_POWER = 0.8
+_STUDIES = 100  # simulated to find the power
+_TRIED, _TRIED_PAIRS = 20, 100  # seeds and pairs of which it is tried
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,53 +57,13 @@ def t_quantile(probability: float, df: int) -> float:
     return float(stdtrit(df, probability))
 
 
-def sign_flip(differences: Floats) -> Floats:
-    """Exact two-sided p of the paired sign-flip test, for each row of an m × n array.
-
-    If two entries are alike, each seed's difference might as well have the other sign: p is the
-    share of the 2ⁿ sign patterns whose sum is at least as far from zero as the one observed. With
-    n pairs no p is below 2 / 2ⁿ.
-    """
-    m, n = differences.shape
-    if n == 0:
-        return np.ones(m)
-    p = np.empty(m)
-    # Patterns double with each seed; rows are taken in chunks that stay in the cache. A pattern
-    # and its opposite are equally far from zero, so the first sign may stay fixed.
-    rows = max(1, 2**16 >> (n - 1))
-    for start in range(0, m, rows):
-        chunk = differences[start : start + rows]
-        sums = chunk[:, :1]
-        for seed in range(1, n):
-            step = chunk[:, seed : seed + 1]
-            sums = np.concatenate([sums + step, sums - step], axis=1)
-        # Metrics are counts over the test set: sums that are equal in truth may differ in the
-        # last bits, and must count as equal.
-        slack = 1e-9 * np.abs(chunk).sum(axis=1)
-        observed = np.abs(chunk.sum(axis=1)) - slack
-        p[start : start + rows] = (np.abs(sums) >= observed[:, None]).mean(axis=1)
-    return p
-
-
-def paired_test(differences: Floats) -> tuple[str, Floats]:
-    """Name of the paired test for n seeds and its two-sided p for each row of differences."""
-    if differences.shape[1] <= EXACT_SEEDS:
-        return "exact sign-flip", sign_flip(differences)
-    # Without the last bits, equal counts over the test set are the tied ranks that they are.
-    rounded = np.round(differences, 12)
-    total, p = signed_ranks(rounded)
-    # The ranks may lean one way and the mean the other: then there is nothing to claim.
-    return "Wilcoxon signed-rank", np.where(total * rounded.sum(axis=1) > 0, p, 1.0)
-
-
-def holm(p: Floats) -> Floats:
-    """Holm's step-down correction: adjusted p for the whole family, in the order given."""
-    m = len(p)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * (m - np.arange(m)))
-    adjusted = np.empty(m)
-    adjusted[order] = np.minimum(stepped, 1.0)
-    return adjusted
+def share_of_examples(share: float, examples: int) -> tuple[float, float]:
+    """Wilson's 95 % confidence interval of a share, such as an accuracy, of so many examples."""
+    z2 = t_quantile(1 - ALPHA / 2, 10**9) ** 2
+    middle = (share + z2 / (2 * examples)) / (1 + z2 / examples)
+    half = math.sqrt(share * (1 - share) / examples + z2 / (4 * examples**2)) * math.sqrt(z2)
+    half /= 1 + z2 / examples
+    return middle - half, middle + half
 
 
 def least_p(n: int) -> float:
@@ -109,36 +71,52 @@ def least_p(n: int) -> float:
     return min(1.0, 2.0 ** (1 - n))
 
 
-def seeds_needed(pairs: int, alpha: float = ALPHA) -> int:
-    """Seeds from which on a claim is possible at all after Holm over that many pairs.
-
-    The least p must pass the first and hardest step: 2 / 2ⁿ ≤ alpha / pairs.
-    """
-    return max(1, math.ceil(1 + math.log2(max(pairs, 1) / alpha)))
+def blocks_needed(alpha: float = ALPHA) -> int:
+    """Blocks from which on a claim is possible at all, of however many pairs: 2 / 2ⁿ ≤ alpha."""
+    return math.ceil(1 - math.log2(alpha))
 
 
 @lru_cache(maxsize=4096)
-def detectable_difference(
-    n: int, pairs: int = 1, alpha: float = ALPHA, power: float = 0.8
-) -> float:
-    """True difference, in SDs of the paired differences, that n seeds show with that power.
+def detectable_difference(n: int, pairs: int = 1) -> float:
+    """True difference, in SDs of the paired differences, that n seeds show with 80 % power.
 
-    The first step of Holm decides: p ≤ alpha / pairs. Up to 12 seeds the exact test has few
-    steps, and the t approximation is too hopeful; so its power is found by trying (400 normal
-    samples, always the same). Infinite where no result can pass.
+    Found by trying the test itself on normal noise, always the same, in a family of that size
+    whose other pairs are alike. Infinite where no result can pass. Beyond _TRIED seeds it falls as
+    1 / √n, beyond _TRIED_PAIRS it grows as √ln pairs, like the largest of so many statistics.
     """
-    level = alpha / max(pairs, 1)
-    if n > EXACT_SEEDS:
-        return (t_quantile(1 - level / 2, n - 1) + t_quantile(power, n - 1)) / math.sqrt(n)
-    if least_p(n) > level:
+    if n < blocks_needed():
         return math.inf
-    noise = np.random.default_rng(0).normal(size=(400, n))
-    low, high = 0.0, 4.0
+    if n > _TRIED:
+        return detectable_difference(_TRIED, pairs) * math.sqrt(_TRIED / n)
+    if pairs > _TRIED_PAIRS:
+        growth = math.sqrt(math.log(pairs) / math.log(_TRIED_PAIRS))
+        return detectable_difference(n, _TRIED_PAIRS) * growth
+    signs = max_t.sign_patterns(n) if n <= 10 else max_t.sign_patterns(_TRIED, 511)[:, :n]
+    entries = math.ceil((1 + math.sqrt(1 + 8 * pairs)) / 2)
+    noise = np.random.default_rng(0).normal(size=(_STUDIES, entries, n))
+    a, b = (index[1:pairs] for index in np.triu_indices(entries, 1))
+    largest_of_others = np.stack([_largest(study[a] - study[b], signs) for study in noise])
+    noise_of_pair = (noise[:, 0] - noise[:, 1]) / math.sqrt(2)
+    low, high = 0.0, 16.0
     while high - low > 0.01:
         middle = (low + high) / 2
-        enough = float(np.mean(sign_flip(noise + middle) <= level)) >= power
-        low, high = (low, middle) if enough else (middle, high)
+        differences = noise_of_pair + middle
+        flipped = np.abs(differences @ signs.T) / _norm(differences)
+        largest = np.maximum(largest_of_others, flipped)
+        p = (largest >= flipped[:, :1] - 1e-9).mean(axis=1)
+        low, high = (low, middle) if np.mean(p <= ALPHA) >= _POWER else (middle, high)
     return high
+
+
+def _largest(differences: Floats, signs: npt.NDArray[np.floating]) -> Floats:
+    """The largest statistic of all pairs, by sign pattern."""
+    if not len(differences):
+        return np.zeros(len(signs))
+    return np.asarray(np.abs((differences / _norm(differences)) @ signs.T).max(axis=0))
+
+
+def _norm(rows: Floats) -> Floats:
+    return np.asarray(np.sqrt((rows**2).sum(axis=1, keepdims=True)))
 
 
 def seeds_to_show(difference: float, sd: float, pairs: int = 1) -> int | None:
@@ -146,6 +124,6 @@ def seeds_to_show(difference: float, sd: float, pairs: int = 1) -> int | None:
     if difference == 0:
         return None
     effect = abs(difference) / sd if sd else math.inf
-    possible = range(seeds_needed(pairs), MOST_SEEDS + 1)
+    possible = range(blocks_needed(), MOST_SEEDS + 1)
     place = bisect_left(possible, -effect, key=lambda n: -detectable_difference(n, pairs))
     return possible[place] if place < len(possible) else None

@@ -147,6 +147,20 @@ def redrawn(metric: str, found: Sequence[Sequence[Predictions]]) -> list[Floats]
     return values
 
 
+def metric_of(metric: str, predictions: Predictions) -> float | None:
+    """The metric of a split by its predictions; None for one that they don't tell."""
+    found = sums(metric, predictions)
+    if found is not None:
+        of_examples, measure = found
+        return float(measure(of_examples.sum(axis=0, keepdims=True))[0])
+    if metric != "spearman":
+        return None
+    from scipy.stats import rankdata
+
+    ranks = {name: rankdata(predictions[name]) for name in ("predicted", "target")}
+    return metric_of("pearson", ranks)
+
+
 def _known(metric: str, predictions: Predictions) -> Sums:
     found = sums(metric, predictions)
     assert found is not None

@@ -16,10 +16,26 @@ class Sample:
     done: dict[int, Record] = field(default_factory=dict)
     _values: dict[str, dict[int, float]] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def draws_nothing(self) -> bool:
+        """Whether its seeds are no replicates: nothing was trained, and all predict the same."""
+        records = list(self.done.values())
+        return (
+            len(records) > 1
+            and all(record.spec.recipe.epochs == 0 for record in records)
+            and records[0].predictions is not None
+            and len({record.predictions for record in records}) == 1
+        )
+
     def values(self, metric: str) -> Mapping[int, float]:
-        """The metric by seed, where a finished run has a finite one; all runs are known by then."""
+        """The metric by seed, where a finished run has a finite one; all runs are known by then.
+
+        Seeds that draw nothing are one run.
+        """
         if metric not in self._values:
             every = {seed: record.metrics.get(metric) for seed, record in self.done.items()}
+            if self.draws_nothing:
+                every = dict([min(every.items())])
             self._values[metric] = {
                 seed: value
                 for seed, value in every.items()
@@ -46,8 +62,9 @@ class Sample:
 
     def failed(self, metric: str) -> bool:
         """Whether a run failed, or ended without a finite value."""
-        return any(run.state == "failed" for run in self.runs) or len(self.values(metric)) < len(
-            self.done
+        expected = 1 if self.draws_nothing else len(self.done)
+        return (
+            any(run.state == "failed" for run in self.runs) or len(self.values(metric)) < expected
         )
 
 

@@ -58,15 +58,15 @@ class Exponent:
     n: int
 
 
-def describe(values: Sequence[float]) -> Spread:
-    """Quantiles of a sample and the 95 % interval of its median."""
+def describe(values: Sequence[float], alpha: float = ALPHA) -> Spread:
+    """Quantiles of a sample and the interval of its median, of 95 % unless told otherwise."""
     q1, q3, p10, p90 = (float(q) for q in np.quantile(values, (0.25, 0.75, 0.1, 0.9)))
-    low, high = median_interval(values)
+    low, high = median_interval(values, alpha)
     return Spread(len(values), float(np.median(values)), q1, q3, p10, p90, low, high)
 
 
-def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The order statistics that hold the median with at least 95 % probability.
+def median_interval(values: Sequence[float], alpha: float = ALPHA) -> tuple[float, float]:
+    """The order statistics that hold the median with probability 1 - alpha at least.
 
     That is exact for independent samples. A machine's moods last longer than a block, so samples
     that follow each other are alike: n of them tell as much as n (1 - r) / (1 + r) independent
@@ -74,7 +74,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     """
     n = len(values)
     ordered = sorted(values)
-    rank = _rank(n)
+    rank = _rank(n, alpha)
     away = (n / 2 - rank) * math.sqrt(inflation(values))
     rank = max(0, math.floor(n / 2 - away + 1e-9))
     return ordered[rank], ordered[n - 1 - rank]
@@ -97,7 +97,7 @@ def inflation(values: Sequence[float]) -> float:
 
 
 @lru_cache(maxsize=256)
-def _rank(n: int) -> int:
+def _rank(n: int, alpha: float = ALPHA) -> int:
     """The largest k for which the (k + 1)-th smallest to (k + 1)-th largest cover the median.
 
     P(fewer than k + 1 of n samples lie below the median) = Σ_{i ≤ k} C(n, i) / 2ⁿ ≤ alpha / 2.
@@ -106,7 +106,7 @@ def _rank(n: int) -> int:
     below, k = 0.0, -1
     while k + 1 < n / 2:
         below += math.comb(n, k + 1) / 2**n
-        if below > ALPHA / 2:
+        if below > alpha / 2:
             break
         k += 1
     return max(k, 0)
@@ -136,15 +136,17 @@ def throughput(measurement: Measurement) -> Spread | None:
     return describe([measurement.per_example / (each * shares) for each in ordered])
 
 
-def ratio(a: Mapping[int, float], b: Mapping[int, float]) -> Spread | None:
+def ratio(a: Mapping[int, float], b: Mapping[int, float], alpha: float = ALPHA) -> Spread | None:
     """How many times as long b takes as a, round by round."""
     rounds = sorted(a.keys() & b.keys())
-    return describe([b[number] / a[number] for number in rounds]) if rounds else None
+    return describe([b[number] / a[number] for number in rounds], alpha) if rounds else None
 
 
 def tied(measurements: Sequence[Measurement]) -> tuple[set[int], dict[int, str]]:
     """Places of the fastest and of all that can't be told from it; why others are not ranked.
 
+    Each is compared with the fastest at 0.05 over the number of comparisons (Bonferroni), so that
+    of models that are equally fast hardly ever one is called slower, however many there are.
     Only what took turns in one session and in one setting is given here: callers see to that.
     """
     unranked: dict[int, str] = {}
@@ -163,7 +165,7 @@ def tied(measurements: Sequence[Measurement]) -> tuple[set[int], dict[int, str]]
     fastest = min(times, key=lambda place: float(np.median(list(times[place].values()))))
     best = {fastest}
     for place, mine in times.items():
-        slower = ratio(times[fastest], mine)
+        slower = ratio(times[fastest], mine, ALPHA / (len(times) - 1))
         if place != fastest and (slower is None or slower.low <= 1):
             best.add(place)
     return best, unranked

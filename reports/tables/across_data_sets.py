@@ -14,7 +14,7 @@ from lightning_bench.reports.report import Cell, Column, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.statistics.inference import Floats
-from lightning_bench.reports.statistics.signed_ranks import midranks
+from lightning_bench.reports.statistics.ranks import midranks
 from lightning_bench.reports.tables.footnotes import Notes
 
 RESAMPLES = 2_000

@@ -7,7 +7,7 @@ from lightning_bench.bench.store.record import Cost, Record
 from lightning_bench.reports.report import Cell, Column, Kind, Note, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
-from lightning_bench.reports.tables import failed_attempts
+from lightning_bench.reports.tables import failed_attempts, training_devices
 from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import joined
 
@@ -26,15 +26,16 @@ def table(request: Request, collected: samples.Samples) -> Table:
     trials_h = {(ledger.entry, ledger.dataset): ledger.device_h for ledger in request.searches}
     grid = [_cells(collected[place], notes, trials_h.get(place, 0.0)) for place in places]
     several = len(request.metrics) > 1
-    columns = _columns(grid)
+    records = [record for place in places for record in _all(collected[place])]
+    columns = _columns(grid, records)
     return Table(
         id="cost",
         title="What it cost",
         caption=(
             "Training: wall time of one run, mean ± SD over seeds; speed: training examples a"
-            " second, mean ± SD; memory: the highest peak of any run; all runs: device time of"
-            " every attempt, failed and replaced ones too; all of it: with the search's trials,"
-            " times a run's threads on a CPU."
+            " second, mean ± SD; memory: the highest peak of any run, of the process on a CPU, of"
+            " tensors alone on a GPU; all runs: device time of every attempt, failed and replaced"
+            " ones too; all of it: with the search's trials, times a run's threads on a CPU."
         ),
         columns=columns,
         rows=[
@@ -45,7 +46,8 @@ def table(request: Request, collected: samples.Samples) -> Table:
         ],
         notes=[
             *notes.all(),
-            *_fairness([record for s in collected.values() for record in _all(s)]),
+            *training_devices.notes(collected),
+            *_fairness(records),
         ],
     )
 
@@ -99,7 +101,12 @@ def _mean(
     return Cell(value=found.mean, sd=found.sd, n=found.n, notes=marks, runs=keys)
 
 
-def _columns(grid: Sequence[Sequence[Cell]]) -> list[Column]:
+def _columns(grid: Sequence[Sequence[Cell]], records: Sequence[Record]) -> list[Column]:
+    processor, memory = "core- or GPU", "Memory"
+    if all(record.provenance.device == "cpu" for record in records):
+        processor, memory = "core", "Process memory"
+    elif not any(record.provenance.device == "cpu" for record in records):
+        processor, memory = "GPU", "GPU memory"
     largest = [
         max((cells[index].value or 0.0 for cells in grid), default=0.0) for index in range(5)
     ]
@@ -108,13 +115,14 @@ def _columns(grid: Sequence[Sequence[Cell]]) -> list[Column]:
         largest[3], [("device-h", 1.0), ("device-min", 1 / 60), ("device-s", 1 / 3600)]
     )
     core_unit, core_scale = _unit(
-        largest[4], [("core-days", 1.0), ("core-h", 1 / 24), ("core-min", 1 / 1440)]
+        largest[4],
+        [(f"{processor}-days", 1.0), (f"{processor}-h", 1 / 24), (f"{processor}-min", 1 / 1440)],
     )
     memory_unit, memory_scale = _unit(largest[2], [("GB", 1e9), ("MB", 1e6)])
     return [
         _column("train", "Training", unit, "sd", 1 / scale, largest[0]),
         _column("speed", "Speed", "examples/s", "sd", 1.0, largest[1]),
-        _column("memory", "Memory", memory_unit, "number", 1 / memory_scale, largest[2]),
+        _column("memory", memory, memory_unit, "number", 1 / memory_scale, largest[2]),
         _column("device", "All runs", device_unit, "number", 1 / device_scale, largest[3]),
         _column("core", "All of it", core_unit, "number", 1 / core_scale, largest[4]),
     ]
@@ -145,7 +153,7 @@ def _fairness(records: Sequence[Record]) -> list[Note]:
     seen = {
         (
             record.provenance.environment,
-            (record.provenance.device, record.provenance.devices),
+            (training_devices.kind(record.provenance), record.provenance.devices),
             record.provenance.threads,
             record.spec.recipe.precision,
             record.spec.recipe.batch_size,

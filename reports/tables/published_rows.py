@@ -101,7 +101,7 @@ def table(request: Request, main: Table) -> Table | None:
     ]
     if not places:
         return None
-    measured = {row.label: row for row in main.rows if row.source == "measured"}
+    measured = {row.label: row for row in main.measured}
     differences = [
         Row(
             label=label,

@@ -8,7 +8,7 @@ from lightning_bench.reports.report import Cell, Column, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.statistics.ranking import Rankings
-from lightning_bench.reports.tables import published_rows, tuning
+from lightning_bench.reports.tables import published_rows, training_devices, tuning
 from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import heading
 
@@ -52,7 +52,7 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         caption=caption if trained else _COUNTED,
         columns=columns,
         rows=published_rows.grouped([*ours, *theirs]),
-        notes=notes.all(),
+        notes=[*notes.all(), *training_devices.notes(collected)],
     )
 
 
@@ -61,6 +61,7 @@ def _metric_columns(
 ) -> Iterator[Filled]:
     """Each metric of each data set; the primary ones with their top tie group."""
     waiting = tuning.waiting(request)
+    remarks = training_devices.remarks(collected)
     for dataset, (primary, *others) in request.metrics.items():
         ranking = rankings.columns[dataset]
         for metric in (primary, *others):
@@ -72,8 +73,11 @@ def _metric_columns(
                 marks = [notes.mark(text) for text in _explain(sample, metric, absent)]
                 if metric == primary and rankings.possible and label in ranking.unranked:
                     marks.append(notes.mark(f"not ranked: {ranking.unranked[label]}"))
+                marks += [notes.mark(text) for text in remarks[label, dataset]]
                 best = metric == primary and label in ranking.tied
                 cells[label] = _estimate(sample, metric, best, marks)
+                if sample.draws_nothing and cells[label].value is not None:
+                    cells[label] = _over_examples(cells[label], sample, metric, notes)
             yield _metric_column(request, dataset, metric, cells.values(), ranked), cells
 
 
@@ -126,6 +130,17 @@ def _estimate(sample: samples.Sample, metric: str, best: bool, marks: list[str])
     return _summary(values, best, marks, keys)
 
 
+def _over_examples(cell: Cell, sample: samples.Sample, metric: str, notes: Notes) -> Cell:
+    """A result that no seed varies: its interval is over the test examples, where it has one."""
+    examples = next(iter(sample.done.values())).scored
+    text = "one result for all seeds, as nothing is trained"
+    update: dict[str, object] = {}
+    if metric == "accuracy" and cell.value is not None and examples:
+        text += f"; ± is half the 95 % interval (Wilson) over its {examples:,} test examples"
+        update["low"], update["high"] = inference.share_of_examples(cell.value, examples)
+    return cell.model_copy(update={**update, "notes": [*cell.notes, notes.mark(text)]})
+
+
 def _summary(values: Sequence[float], best: bool, marks: list[str], keys: list[str]) -> Cell:
     found = inference.summarise(values)
     return Cell(
@@ -167,7 +182,7 @@ def _explain(sample: samples.Sample, metric: str, absent: str) -> list[str]:
     reasons: dict[str, list[int]] = {}
     values = sample.values(metric)
     for run in sample.runs:
-        if run.state == "done" and run.seed in values:
+        if run.state == "done" and (run.seed in values or sample.draws_nothing):
             continue
         if run.state == "done":
             reason = f"has no finite {metric}"

@@ -16,10 +16,14 @@ from lightning_bench.reports.statistics import timing
 from lightning_bench.reports.tables import circumstances, columns
 from lightning_bench.reports.tables.footnotes import Notes
 
+#: What peak memory is of, which is not the same thing everywhere.
+_MEMORY = {"cpu": "Process memory", "cuda": "Tensors' memory"}
+
 
 def tables(session: Session) -> list[Table]:
     """All that a session shows."""
-    return [*_maybe(counts(session)), *speeds(session)]
+    counted = counts(session)
+    return [*([counted] if counted else []), *speeds(session)]
 
 
 def counts(session: Session) -> Table | None:
@@ -169,7 +173,7 @@ def _columns(
         latencies = [line.latency_s(quantile) for line in lines]
         yield columns.milliseconds(name, f"Latency {name}", latencies), _cells(latencies)
     for name, title, sizes in (
-        ("memory", "Memory", [line.memory() for line in lines]),
+        ("memory", _MEMORY[setting.device], [line.memory() for line in lines]),
         ("own", "of it, the model's", [line.own_memory() for line in lines]),
         ("reserved", "Reserved", [line.reserved() for line in lines]),
     ):
@@ -274,8 +278,9 @@ class _Line:
     def energy(self) -> float | None:
         """Joules a unit, of the whole chip."""
         setting = self.what.setting
+        units = setting.batch_size * setting.devices * self.what.per_example
         used = [
-            block.energy_j / (block.steps * setting.batch_size * self.what.per_example)
+            block.energy_j / (block.steps * units)
             for block in self.what.blocks
             if block.energy_j is not None
         ]
@@ -298,30 +303,27 @@ class _Line:
         return Cell(value=found.median / setting.devices, n=found.n)
 
 
+#: What a table with this column says of it.
+_EXPLAINED = {
+    "ratio": "Time: a unit's, relative to the first row's, paired by round.",
+    "p50": "Latency: one example at a time.",
+    "own": "Process memory: peak resident of its tree, libraries and all.",
+    "reserved": "Tensors' memory: peak on the GPU; reserved: that the allocator held.",
+    "energy": "Energy: an estimate, of the whole chip, with whatever else ran on it.",
+    "efficiency": "Scaling: all examples over the slowest device's time, as a share of as many"
+    " devices alone.",
+}
+
+
 def _caption(session: Session, columns: Sequence[str], ranked: bool) -> str:
     sentences = [
-        f"Median of {session.rounds} blocks ± half the 95 % interval of the median (order"
-        " statistics); models took turns, round by round."
+        f"Median of {session.rounds} blocks of this session ± half the 95 % interval of the median"
+        " (order statistics); models took turns, each round in another order.",
+        *(text for column, text in _EXPLAINED.items() if column in columns),
     ]
-    if "ratio" in columns:
-        sentences.append("Time: a unit's, relative to the first row's, paired by round.")
-    if "p50" in columns:
-        sentences.append("Latency: one example at a time.")
-    if "own" in columns:
-        sentences.append("Memory: peak resident of the process tree, libraries and all.")
-    if "reserved" in columns:
-        sentences.append("Memory: peak that tensors took; reserved: that the allocator held.")
-    if "energy" in columns:
-        sentences.append("Energy: an estimate, of the whole chip, with whatever else ran on it.")
-    if "efficiency" in columns:
-        sentences.append(
-            "Scaling: all examples over the slowest device's time, as a share of as many devices"
-            " alone."
-        )
     if ranked:
-        sentences.append("Bold: the fastest, and all that can't be told from it.")
+        sentences.append(
+            "Bold: the fastest, and all that can't be told from it, ratios to it at 0.05 over their"
+            " number."
+        )
     return " ".join(sentences)
-
-
-def _maybe(table: Table | None) -> list[Table]:
-    return [table] if table else []

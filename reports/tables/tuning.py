@@ -55,6 +55,8 @@ def _ledger(request: Request) -> Table:
     digits = 2 - math.floor(math.log10(most_h * scale)) if most_h > 0 else 2
     names = ("Trials", "Done", "Pruned", "Failed", "Begun again")
     columns = [_plain(name.lower().replace(" ", "-"), name) for name in names]
+    unequal = with_fewer_trials(request.searches)
+    budgets = "The budgets were not equal." if unequal else "Every entry had the same budget."
     spent = Column(
         id="device", title="Spent", unit=unit, kind="number", scale=scale,
         decimals=min(max(digits, 0), 2),
@@ -64,10 +66,7 @@ def _ledger(request: Request) -> Table:
         title="What tuning cost",
         caption=(
             "Trials of each search and the device time of all of them, pruned, failed and retried "
-            "ones too. Every entry had the same budget."
-            if not with_fewer_trials(request.searches)
-            else "Trials of each search and the device time of all of them, pruned, failed and "
-            "retried ones too. The budgets were not equal."
+            f"ones too. {budgets}"
         ),
         columns=[*columns, spent],
         rows=grouped(rows),

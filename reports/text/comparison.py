@@ -32,7 +32,9 @@ def compare(
             sentences = [_means(report, tests[dataset])]
             verdict = "Verdict: none; with one seed each, training again might turn it round."
             paragraphs.append(" ".join([*sentences, *more, verdict]))
-    return paragraphs
+    columns = {column.dataset for column in report.tables[0].columns}
+    of_mean = [pair for dataset, pair in seeds.items() if dataset not in columns]
+    return [*paragraphs, *(" ".join(_sentences(report, pair)) for pair in of_mean)]
 
 
 Pair = TypeVar("Pair", Comparison, OnExamples)
@@ -44,6 +46,8 @@ def _as_asked(pair: Pair, a: str) -> Pair:
 
 
 def _means(report: Report, pair: Comparison | OnExamples) -> str:
+    if not any(pair.dataset == column.dataset for column in report.tables[0].columns):
+        return f"On the {pair.dataset}:"
     column, cells = _cells(report, pair)
     shown = [f"{name} {_estimate(cells[name], column)}" for name in (pair.a, pair.b)]
     return f"{pair.dataset}, {numbers.heading(column)}: {shown[0]}, {shown[1]}."
@@ -72,11 +76,12 @@ def _sentences(report: Report, pair: Comparison) -> Iterator[str]:
     yield _means(report, pair)
     yield (
         f"The difference {pair.a} − {pair.b} is {numbers.difference(report, pair)}, 95 % interval "
-        f"{numbers.interval(report, pair)}, paired over {pair.n} seeds."
+        f"{numbers.interval(report, pair)}, paired over {pair.n} seeds (this pair alone; of all"
+        f" pairs at once {numbers.interval_of_all(report, pair)})."
     )
     yield (
-        f"The {pair.test} test gives {numbers.p_value(pair.p)}, and {numbers.p_value(pair.p_holm)}"
-        " after Holm's correction over all pairs of the study."
+        f"The sign-flip test gives {numbers.p_value(pair.p)}, and"
+        f" {numbers.p_value(pair.p_adjusted)} corrected over all pairs of the study ({pair.test})."
     )
     yield _budgets(report)
     if pair.verdict == "undecided":
@@ -93,7 +98,7 @@ def _cells(report: Report, pair: Comparison | OnExamples) -> tuple[Column, dict[
         for i, column in enumerate(table.columns)
         if (column.dataset, column.metric) == (pair.dataset, pair.metric)
     )
-    rows = {row.label: row.cells[place] for row in table.rows if row.source == "measured"}
+    rows = {row.label: row.cells[place] for row in table.measured}
     return table.columns[place], rows
 
 

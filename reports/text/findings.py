@@ -1,10 +1,11 @@
 """Findings: the claims that the tests allow, in sentences, and why there are no more."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from lightning_bench.reports.report import Column, OnExamples, Table
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.statistics import inference
+from lightning_bench.reports.statistics import inference, ranking
 from lightning_bench.reports.statistics.ranking import Ranking, Rankings
 from lightning_bench.reports.statistics.samples import Samples
 from lightning_bench.reports.text.numbers import joined, number, p_value
@@ -12,23 +13,31 @@ from lightning_bench.reports.text.numbers import joined, number, p_value
 
 def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str]:
     """Sentences to stand above the table: the claims, or why there are none."""
-    sentences = [*_incomplete(samples), *_miscounted(samples)]
+    sentences = [*_incomplete(samples, rankings), *_miscounted(samples)]
     if not any(sample.done for sample in samples.values()):
         return sentences
     if len(request.entries) < 2:
         return [*sentences, "One entry alone: there is nothing to compare."]
+    if rankings.unfinished:
+        return sentences
+    mean = rankings.mean
+    every = {**rankings.columns, **({_mean_of(request): mean} if mean else {})}
+    sentences += [
+        _verdict(request, where, result, rankings.pairs, _examples(samples, where))
+        for where, result in every.items()
+        if result.possible
+    ]
+    if request.searches and any(result.beaten for result in every.values()):
+        trials = max(ledger.budget.trials for ledger in request.searches)
+        sentences.append(
+            f"These are claims of the configurations that one search of {trials} trials chose for"
+            " each entry; another search might choose others."
+        )
     silent = {d: r for d, r in rankings.columns.items() if not r.possible and not r.barred}
-    if any(ranking.possible for ranking in rankings.columns.values()):
-        sentences += [
-            _verdict(request, dataset, ranking, rankings.pairs)
-            for dataset, ranking in rankings.columns.items()
-            if ranking.possible
-        ]
-    few = {d: r for d, r in silent.items() if 2 <= r.seeds < rankings.needed}
+    few = {d: r for d, r in silent.items() if 2 <= r.seeds < inference.blocks_needed()}
     if few:
         everywhere = 1 < len(few) == len(rankings.columns)
-        where = "any data set" if everywhere else joined(list(few))
-        sentences.append(_too_few(where, few, rankings))
+        sentences.append(_too_few("any data set" if everywhere else joined(list(few)), few))
     if lonely := [dataset for dataset in silent if dataset not in few]:
         sentences.append(
             f"No entry is called better on {joined(lonely)}: that needs two or more entries with"
@@ -37,14 +46,18 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
     return sentences
 
 
+def _mean_of(request: Request) -> str:
+    return f"the {ranking.mean_title(len(request.metrics))}"
+
+
 def on_examples(main: Table, compared: Sequence[OnExamples]) -> list[str]:
     """Bootstrap intervals over test examples, between the two best means of each data set."""
     differences = []
     for place, column in enumerate(main.columns):
         means = [
             (row.cells[place].value, row.label)
-            for row in main.rows
-            if row.source == "measured" and row.cells[place].value is not None
+            for row in main.measured
+            if row.cells[place].value is not None
         ]
         best = [label for _, label in sorted(means, reverse=bool(column.higher_is_better))[:2]]
         differences += [
@@ -85,64 +98,86 @@ def _apart(pair: OnExamples, column: Column) -> str:
     return f"{where}: {number(pair.difference, signed)} ({ends})"
 
 
-def _verdict(request: Request, dataset: str, ranking: Ranking, pairs: int) -> str:
-    metric = request.metrics[dataset][0].replace("_", " ")
+def _examples(samples: Samples, dataset: str) -> str:
+    """How many test examples the claim is of: with others it might be another."""
+    counts = {
+        record.scored
+        for (_, name), sample in samples.items()
+        for record in sample.done.values()
+        if name == dataset
+    }
+    return f", these {counts.pop():,} test examples" if len(counts) == 1 else ""
+
+
+def _verdict(request: Request, where: str, result: Ranking, pairs: int, examples: str) -> str:
+    """Who is better than whom on a data set, or on the mean over all."""
+    metric = request.metrics.get(where, next(iter(request.metrics.values())))[0]
     order = list(request.entries)
-    tied = [entry for entry in order if entry in ranking.tied and entry != ranking.leader]
-    beaten = [entry for entry in order if entry in ranking.beaten]
-    sentence = f"On {dataset} ({metric}) {ranking.leader} "
+    tied = [entry for entry in order if entry in result.tied and entry != result.leader]
+    beaten = [entry for entry in order if entry in result.beaten]
+    sentence = f"On {where} ({metric.replace('_', ' ')}{examples}) {result.leader} "
     if beaten:
-        worst = max(ranking.beaten.values())
+        worst = max(result.beaten.values())
         p = p_value(worst) if len(beaten) == 1 else p_value(worst).replace("=", "≤")
-        sentence += f"is better than {joined(beaten)} ({_test(ranking, pairs)}: {p})"
+        sentence += f"is better than {joined(beaten)} ({_test(result, pairs)}: {p})"
         sentence += f", and can't be told from {joined(tied, 'or')}." if tied else "."
     elif not tied:
         sentence += "has nobody to be compared with."
     else:
         sentence += (
             f"has the best mean, but can't be told from {joined(tied, 'or')}"
-            f" ({_test(ranking, pairs)})."
+            f" ({_test(result, pairs)})."
         )
-    if tied and ranking.detectable:
-        column = 100 if (name := request.metrics[dataset][0]) in request.percent else 1
-        unit = "points" if name in request.percent else "in it"
+    if tied and result.detectable and math.isfinite(result.detectable):
+        column = 100 if metric in request.percent else 1
+        unit = "points" if metric in request.percent else "in it"
         sentence += (
-            f" Here {ranking.seeds} seeds show a true difference of about"
-            f" {ranking.detectable * column:.2g} {unit} with 80 % power; smaller ones go unseen."
+            f" Here {_blocks(result)} show a true difference of about"
+            f" {result.detectable * column:.2g} {unit} with 80 % power; smaller ones go unseen."
         )
-    if ranking.unranked:
+    if result.unranked:
         left_out = [
-            f"{entry} ({ranking.unranked[entry]})" for entry in order if entry in ranking.unranked
+            f"{entry} ({result.unranked[entry]})" for entry in order if entry in result.unranked
         ]
         sentence += f" Not ranked: {joined(left_out)}."
     return sentence
 
 
-def _test(ranking: Ranking, pairs: int) -> str:
-    family = f", Holm over {pairs} pairs" if pairs > 1 else ""
-    return f"{ranking.test} over {ranking.seeds} paired seeds{family}"
+def _test(result: Ranking, pairs: int) -> str:
+    family = f", corrected over all {pairs} pairs at once" if pairs > 1 else ""
+    return f"{ranking.TEST}, {_blocks(result)}{family}"
 
 
-def _too_few(where: str, silent: dict[str, Ranking], rankings: Rankings) -> str:
+def _blocks(result: Ranking) -> str:
+    if result.blocks > result.seeds:
+        return f"{result.blocks} blocks ({result.seeds} seeds on each data set)"
+    return f"{result.blocks} paired seeds"
+
+
+def _too_few(where: str, silent: dict[str, Ranking]) -> str:
     """Why nothing is called better, and how many seeds would allow it."""
-    seeds = max(ranking.seeds for ranking in silent.values())
-    least = inference.least_p(seeds)
-    family = f", after Holm's correction over {rankings.pairs} pairs" if rankings.pairs > 1 else ""
-    corrected = f" ({min(1.0, least * rankings.pairs):.2g}{family})" if family else ""
+    seeds = max(result.seeds for result in silent.values())
     return (
-        f"No entry is called better on {where}: with {seeds} paired seeds no exact"
-        f" two-sided paired test can give less than p = 2/{2**seeds} = {least:.3g}{corrected}. A"
-        f" claim at {inference.ALPHA} needs at least {rankings.needed} seeds here; the order of"
-        " the means is no claim."
+        f"No entry is called better on {where}: with {seeds} paired seeds no sign-flip test of a"
+        f" pair can give less than p = 2/{2**seeds} = {inference.least_p(seeds):.3g}. A claim at"
+        f" {inference.ALPHA} needs at least {inference.blocks_needed()} seeds, of however many"
+        " entries; the order of the means is no claim."
     )
 
 
-def _incomplete(samples: Samples) -> list[str]:
+def _incomplete(samples: Samples, rankings: Rankings) -> list[str]:
+    """How much of the plan is done, and that nothing is claimed before all of it is."""
     planned = sum(len(sample.runs) for sample in samples.values())
     done = sum(len(sample.done) for sample in samples.values())
-    if done == planned:
+    if done == planned and not rankings.unfinished:
         return []
-    return [f"Provisional: {done} of {planned} runs are done; the notes say what is missing."]
+    sentence = f"Provisional: {done} of {planned} runs are done; the notes say what is missing."
+    if done and rankings.unfinished:
+        sentence += (
+            " No entry is called better before every planned run has ended: a look at each new run,"
+            " until something shows, finds differences that are none."
+        )
+    return [sentence]
 
 
 def _miscounted(samples: Samples) -> list[str]:

@@ -33,6 +33,7 @@ def facts(request: Request, runs: Sequence[ReportedRun]) -> list[Fact]:
         ("Command", request.study.command),
         ("Runs", _runs(runs)),
         ("Seeds", _seeds(request, runs)),
+        ("Seeds vary", _what_seeds_vary(request) if runs else ""),
         ("Recipe", _recipe(request)),
         *request.facts.items(),
         *((fact.label, fact.text) for fact in tuning_lines.facts(request)),
@@ -83,6 +84,15 @@ def _seeds(request: Request, runs: Sequence[ReportedRun]) -> str:
     return f"{different.pop()}, the same for every entry; comparisons are paired by seed."
 
 
+def _what_seeds_vary(request: Request) -> str:
+    """What the spread over seeds holds, and what it does not."""
+    few_shots = any(spec.shots for spec in request.study.data)
+    varied = ["the initial weights", "the order of examples", "augmentation and dropout"]
+    varied += ["the examples of each class that are drawn"] if few_shots else []
+    fixed = ["the splits", *(["what the search chose"] if request.searches else [])]
+    return f"{joined(varied)}. The same for all: {joined(fixed)}."
+
+
 def _recipe(request: Request) -> str:
     settings = request.study.recipe.model_dump(mode="json")
     return ", ".join(
@@ -131,7 +141,7 @@ def _code(records: Iterable[Record]) -> str:
 def _environments(request: Request, records: Sequence[Record]) -> list[tuple[str, str]]:
     """Hardware and software; numbered where runs came from several."""
     used = Counter(
-        (p.environment or "", p.device, p.devices, p.threads, p.host)
+        (p.environment or "", p.device_kind or p.device, p.devices, p.threads, p.host)
         for p in (record.provenance for record in records)
     )
     digests = sorted({digest for digest, *_ in used})
@@ -174,4 +184,6 @@ def _software(environment: Environment) -> str:
     versions = [
         f"{name} {environment.packages[name]}" for name in PACKAGES if name in environment.packages
     ]
-    return ", ".join([f"Python {environment.python}", environment.platform, *versions])
+    for_gpus = [f"driver {environment.driver}"] if environment.driver else []
+    for_gpus += [f"{name} {version}" for name, version in environment.libraries.items()]
+    return ", ".join([f"Python {environment.python}", environment.platform, *versions, *for_gpus])

@@ -42,8 +42,7 @@ def _results(before: Report, after: Report) -> list[Change]:
 def _printed(table: Table) -> dict[str, str]:
     return {
         f"{row.label}, {_name(column)}": _exactly(cell, column)
-        for row in table.rows
-        if row.source == "measured"
+        for row in table.measured
         for column, cell in zip(table.columns, row.cells, strict=True)
     }
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from lightning_bench.bench.spec import Scalar
 from lightning_bench.bench.store.trial import Ledger, with_fewer_trials
+from lightning_bench.common.messages import counted
 from lightning_bench.reports.report import Fact
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
@@ -68,7 +69,7 @@ def facts(request: Request) -> list[Fact]:
         return []
     search = request.searches[0].budget
     ceiling = f", and none begun after {search.device_h:g} device-hours" if search.device_h else ""
-    seeds = f"{len(search.seeds)} seed{'s' * (len(search.seeds) != 1)}"
+    seeds = counted(len(search.seeds), "seed")
     pruned = "" if search.pruner == "none" else f", stopped early by {search.pruner}"
     sentence = (
         f"{search.trials} trials for every entry on every data set{ceiling}: pruned, failed and "

@@ -76,7 +76,7 @@ def test_five_seeds_bold_nobody_and_say_why(quickstart):
     assert not any(found.best for row in report.tables[0].rows for found in row.cells)
     assert not report.tables[0].columns[0].ranked
     assert len(report.findings) == 1
-    for word in ("5 paired seeds", "2/32", "0.0625", "at least 9 seeds", "10 pairs"):
+    for word in ("5 paired seeds", "2/32", "0.0625", "at least 6 seeds"):
         assert word in report.findings[0]
 
 
@@ -254,5 +254,22 @@ def test_a_leader_without_common_seeds_claims_nothing(make):
     request, runs = make.study(make.scores({"a": 0.9, "b": 0.8}, 16))
     apart = [run for run in runs if (run.entry == "a") == (run.seed < 9) or run.seed in (7, 8)]
     report = build(request, apart)
-    assert "On digits (accuracy) a has nobody to be compared with." in report.findings[-1]
+    assert (
+        "On digits (accuracy, these 360 test examples) a has nobody to be compared with."
+        in report.findings[-1]
+    )
     assert "Not ranked: b (too few seeds in common with a)." in report.findings[-1]
+
+
+def test_the_lines_say_what_seeds_vary_and_what_is_the_same_for_all(make):
+    request, runs = make.study(make.scores({"a": 0.8, "b": 0.95}, 6))
+    facts = {fact.label: fact.text for fact in build(request, runs).facts}
+    assert "initial weights" in facts["Seeds vary"]
+    assert facts["Seeds vary"].endswith("The same for all: the splits.")
+
+
+def test_a_claim_names_the_test_examples_that_it_is_of(make):
+    request, runs = make.study(make.scores({"a": 0.8, "b": 0.95}, 6))
+    (scored,) = {run.record.scored for run in runs}
+    (finding,) = build(request, runs).findings
+    assert finding.startswith(f"On digits (accuracy, these {scored:,} test examples) b is better")

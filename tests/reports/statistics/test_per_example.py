@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 from statsmodels.stats.contingency_tables import mcnemar as other_mcnemar
 
+from lightning_bench.models.tasks.scores import score
 from lightning_bench.reports.build import build
 from lightning_bench.reports.render import html, markdown
 from lightning_bench.reports.statistics import per_example
@@ -196,3 +198,19 @@ def test_each_metric_of_two_heads_reads_its_own_column() -> None:
     }.items():
         columns, of = per_example.sums(metric, found)
         assert of(columns.sum(axis=0, keepdims=True))[0] == pytest.approx(expected)
+
+
+def test_metrics_of_predictions_are_those_of_training() -> None:
+    rng = np.random.default_rng(3)
+    classes = {name: rng.integers(2, size=300) for name in ("predicted", "target")}
+    numbers = {name: rng.integers(9, size=300).astype(np.float32) for name in classes}  # with ties
+    for names, found in (
+        (("accuracy", "f1", "matthews"), classes),
+        (("pearson", "spearman"), numbers),
+    ):
+        trained = score(names, {name: torch.from_numpy(values) for name, values in found.items()})
+        for name in names:
+            assert per_example.metric_of(name, found) == pytest.approx(trained[name], abs=1e-6)
+    same = {"predicted": np.ones(3, np.float32), "target": np.arange(3, dtype=np.float32)}
+    assert per_example.metric_of("spearman", same) == 0.0
+    assert per_example.metric_of("loss", numbers) is None

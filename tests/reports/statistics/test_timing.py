@@ -62,6 +62,16 @@ def test_the_interval_of_a_median_covers_it_95_times_in_100(n):
     assert coverage >= 0.95 > narrower
 
 
+def test_of_ten_equal_models_hardly_ever_one_is_called_slower():
+    rng = np.random.default_rng(5)
+    sessions, alarms = 150, 0
+    for _ in range(sessions):
+        measured = [taken((1 + rng.normal(0, 0.01, 30)).tolist(), f"m{i}") for i in range(10)]
+        best, _ = timing.tied(measured)
+        alarms += len(best) < 10
+    assert alarms / sessions <= 0.06
+
+
 def test_thirty_blocks_take_the_tenth_of_each_end():
     zigzag = [float(v) for i in range(1, 16) for v in (i, 31 - i)]  # 1 to 30, in turns
     assert timing.inflation(zigzag) == 1

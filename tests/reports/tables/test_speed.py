@@ -270,3 +270,34 @@ def test_core_days_are_of_all_attempts_and_trials(make):
     again = run.model_validate(run.model_dump() | {"earlier": [earlier]})
     assert failed_attempts.core_days([again]) == pytest.approx(alone + 1)
     assert failed_attempts.core_days([run], trials_device_h=12) == pytest.approx(alone + 2)
+
+
+def test_a_gpus_clock_neighbours_and_missing_meter_stand_under_the_table():
+    blocks = [
+        Block(round=i, steps=1, wall_s=0.2, device_s=0.1, clock_mhz=1980 - i) for i in range(30)
+    ]
+    throttled = {"throttled": ["power cap"], "foreign_processes": 2}
+    blocks[7] = blocks[7].model_copy(update=throttled)
+    memory = Memory(peak_bytes=600_000_000, reserved_bytes=700_000_000)
+    gpu = {"setting": {"device": "cuda"}, "memory": memory}
+    found = measurement("a", **gpu, blocks=blocks)
+    table = speed.speeds(session(found))[0]
+    notes = [note.text for note in table.notes]
+    assert "2 processes of others used the GPU." in notes
+    assert "GPU clock at the end of each block: 1951–1980 MHz." in notes
+    assert "The GPU's clock was held down in 1 of 30 blocks: power cap." in notes
+    assert any(note.startswith("No energy") for note in notes)
+    titles = {column.id: column.title for column in table.columns}
+    assert titles["memory"] == "Tensors' memory"
+    # On a CPU it is the memory of a process, and no meter is missed.
+    on_cpu = speed.speeds(session(measurement("a")))[0]
+    assert {column.id: column.title for column in on_cpu.columns}["memory"] == "Process memory"
+    assert not any("GPU" in note.text for note in on_cpu.notes)
+
+
+def test_energy_is_that_of_all_devices_over_the_examples_of_all():
+    blocks = [Block(round=i, steps=2, wall_s=0.1, energy_j=80.0) for i in range(30)]
+    found = measurement("a", setting={"devices": 2}, blocks=blocks, energy_source="NVML")
+    table = speed.speeds(session(found))[0]
+    # 2 steps of 4 examples on each of 2 devices
+    assert cells(table, "a")["energy"].value == pytest.approx(5.0)

@@ -22,7 +22,8 @@ def report(verdict: str = "undecided", a: float = 0.9, **facts: str) -> Report:
     ]
     pair = Comparison(
         dataset="d", metric="accuracy", a="A", b="B", n=9, difference=a - 0.8, low=0.05, high=0.15,
-        test="exact sign-flip", p=0.0039, p_holm=0.0078, verdict=verdict, seeds=12,
+        blocks=9, low_of_all=0.02, high_of_all=0.18,
+        test="max-T", p=0.0039, p_adjusted=0.0078, verdict=verdict, seeds=12,
     )  # fmt: skip
     return Report(
         inputs="i", study="s", scale="smoke", title="t", question="q", command="c",
@@ -37,7 +38,8 @@ def test_a_paragraph_has_difference_interval_test_and_verdict() -> None:
     for part in (
         "A 90.0 ± 2.0, B 80.0 ± 2.0",
         "A − B is +10.0, 95 % interval +5.0 to +15.0, paired over 9 seeds",
-        "exact sign-flip test gives p = 0.0039, and p = 0.0078 after Holm's correction",
+        "(this pair alone; of all pairs at once +2.0 to +18.0)",
+        "sign-flip test gives p = 0.0039, and p = 0.0078 corrected over all pairs",
         "neither was tuned",
         "Verdict: A is better than B.",
     ):
