@@ -66,6 +66,7 @@ class DataSet:
     tokenizer: str = ""
     vocab_size: int = 0
     length: int = 0
+    train_tokens: int = 0  # of the training split, about: for estimates of time alone
     # what a run asks for
     shots: int | None = None  # training examples a class, drawn by the run's seed
     shifts: int = 0  # further tests on images moved right by 1 to so many pixels
@@ -126,7 +127,15 @@ class DataSet:
 
     def what_counts(self) -> dict[str, Any]:
         """The facts that can change a result, for telling stale runs."""
-        prose = {"title", "policy", "source", "licence", "citation", "download_bytes"}
+        prose = {
+            "title",
+            "policy",
+            "source",
+            "licence",
+            "citation",
+            "download_bytes",
+            "train_tokens",
+        }
         asked = {"shots", "shifts"}  # told by the run's key
         counted = self.__dataclass_fields__.keys() - prose - asked
         return {name: getattr(self, name) for name in counted}

@@ -15,7 +15,7 @@ def inputs(request: Request, runs: Iterable[ReportedRun]) -> str:
     report on disk is current.
     """
     # What a run asks of a cluster, and how long it might take, change no result.
-    asked = request.model_dump(mode="json", exclude={"study": {"cluster", "run_s"}})
+    asked = request.model_dump(mode="json", exclude={"study": {"cluster"}})
     digest = hashlib.sha256(f"{REPORT_VERSION}\n{json.dumps(asked, sort_keys=True)}".encode())
     for line in sorted(map(_line, runs)):
         digest.update(line)

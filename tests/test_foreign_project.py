@@ -95,7 +95,6 @@ FILES = {
           MLP: {model: mlp, args: {width: 8}}
         recipe: {epochs: 1}
         seeds: 2
-        run_s: 1
         scales: {smoke: {}}
         """,
 }

@@ -193,7 +193,8 @@ def _counted(study: "Study") -> dict[str, ModelCounts]:
     for label, counts in zip(read, model_catalogue.counts(wanted), strict=True):
         if "error" in counts:
             raise UserError(f"{study.name}: {label} can't be made: {counts['error']}")
-        found[label] = ModelCounts.model_validate(counts)
+        wanted_facts = ModelCounts.model_fields.keys() & counts.keys()
+        found[label] = ModelCounts.model_validate({name: counts[name] for name in wanted_facts})
     return found
 
 

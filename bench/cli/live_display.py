@@ -1,6 +1,7 @@
 """What `bench run` shows while it runs: a live view on a terminal, plain lines elsewhere."""
 
 import time
+from statistics import fmean
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -37,6 +38,7 @@ class RunDisplay(Listener):
         self._lines_on = verbose or not (console.is_terminal or quiet)
         self._expected = {p.key: p.expected_s for p in planned}
         self._unknown, self._each_s = 0, 0.0
+        self._took: list[float] = []
         self._states: dict[str, str] = {}
         self._active: dict[str, tuple[PlannedRun, float, Epoch | None]] = {}
         self._progress = Progress(
@@ -94,6 +96,8 @@ class RunDisplay(Listener):
         """A run left a record."""
         self._active.pop(planned.key, None)
         self._expected.pop(planned.key, None)
+        if record.cost:
+            self._took.append(record.cost.total_s)
         self.done += 1
         if record.afresh:
             self._line("[yellow]afresh[/]", planned, record.afresh)
@@ -136,20 +140,26 @@ class RunDisplay(Listener):
     def tick(self) -> None:
         """Redraw."""
         if self._live_on:
-            left = (
-                f"[dim]about {duration(self._left_s())} left[/]" if self.done < self.total else ""
-            )
+            left_s = self._left_s() if self.done < self.total else None
+            left = "" if left_s is None else f"[dim]about {duration(left_s)} left[/]"
             self._progress.update(self._bar, completed=self.done, left=left)
             self._live.update(Group(self._progress, self._active_table()))
 
     def _line(self, word: str, planned: PlannedRun, text: str) -> None:
         self.console.print(f"{word}  {_name(planned)}  {escape(text)}", soft_wrap=True)
 
-    def _left_s(self) -> float:
-        """Expected seconds of all runs not done, less what the active ones have had, by slot."""
+    def _left_s(self) -> float | None:
+        """Expected seconds of all runs not done, less what the active ones have had, by slot.
+
+        A run of which nothing is known takes as long as those that have finished; None before.
+        """
         now = time.monotonic()
-        left = self._unknown * self._each_s
-        for key, expected_s in self._expected.items():
+        typical_s = fmean(self._took) if self._took else 0.0
+        if not typical_s and (0.0 in self._expected.values() or self._unknown > self._each_s == 0):
+            return None
+        left = self._unknown * (self._each_s or typical_s)
+        for key, known_s in self._expected.items():
+            expected_s = known_s or typical_s
             left += expected_s
             if key in self._active:
                 left -= min(expected_s, now - self._active[key][1])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.plan.plan import Plan
+    from lightning_bench.bench.plan.plan import Estimates, Plan
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.study import Study
 
@@ -124,8 +124,14 @@ def use_data_root(folder: Path | None) -> None:
     os.environ["BENCH_DATA"] = str(folder.resolve())
 
 
-def make_plan(study: "Study", store: "Store") -> "Plan":
-    """The study's plan as of now."""
+def make_plan(
+    study: "Study",
+    store: "Store",
+    estimates: "Estimates | None" = None,
+    *,
+    elsewhere: bool = False,
+) -> "Plan":
+    """The study's plan as of now; times are estimates alone where it is to run `elsewhere`."""
     from lightning_bench.bench.plan import plan, source_digests
     from lightning_bench.bench.search import ledger
 
@@ -134,7 +140,16 @@ def make_plan(study: "Study", store: "Store") -> "Plan":
         searches = [folder.ledger(source_digests.of_run(folder.cell.base)) for folder in folders]
         runs, before = study.runs(ledger.chosen(searches)), study.before()
         attempts = store.scan(run.key for run in (*before, *runs))
-        return plan.make(study, runs, attempts, source_digests.of_run, searches, before)
+        return plan.make(
+            study,
+            runs,
+            attempts,
+            source_digests.of_run,
+            searches,
+            before,
+            estimates,
+            elsewhere=elsewhere,
+        )
 
 
 def demand_attempts(plan: "Plan", store: "Store") -> None:

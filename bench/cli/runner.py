@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from statistics import fmean
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
@@ -65,9 +66,11 @@ class Runner:
         jobs = max(1, min(self.jobs, len(to_run)))
         left_s = sum(planned.expected_s for planned in to_run)
         launcher = self._launcher(plan.study, jobs)
+        known = all(planned.expected_s for planned in to_run)
+        about = f", about {duration(left_s / launcher.slots)}" if known else ""
         self._announce(
             f"{plan.study.name} ({plan.study.scale}): {len(to_run)} of {len(plan.all)} runs to "
-            f"do, {launcher.slots} at a time, about {duration(left_s / launcher.slots)}",
+            f"do, {launcher.slots} at a time{about}",
         )
         with self._display(to_run + running, launcher.slots) as display:
             work = RunQueue(to_run, running)
@@ -83,11 +86,13 @@ class Runner:
 
         study, search = plan.study, plan.study.search
         assert search is not None
+        times = [time.seconds for time in plan.trials.values() if time.seconds]
+        expected_s = fmean(times) if times else 0.0
         tuner = Tuner(
             study.cells(),
             self.store,
             storage,
-            run_s=study.run_s,
+            expected_s=expected_s,
             devices=self.execution.devices,
         )
         unfinished = [ledger for ledger in plan.searches if not ledger.closed]
@@ -95,12 +100,13 @@ class Runner:
         runs = left * len(search.seeds)
         launcher = self._launcher(study, max(1, min(self.jobs, runs)))
         jobs = launcher.slots
+        about = f", at most about {duration(expected_s * runs / jobs)}" if times else ""
         self._announce(
             f"{study.name} ({study.scale}): {left} of {search.trials * len(plan.searches)} trials "
-            f"to do, {jobs} at a time, at most about {duration(study.run_s * runs / jobs)}",
+            f"to do, {jobs} at a time{about}",
         )
         with self._display([], jobs) as display:
-            display.expect(runs, study.run_s)
+            display.expect(runs, expected_s)
             # The search hears of a run before the terminal does: it may have to stop it.
             executor = Executor(self.store, launcher, self.execution, [tuner, display], RETRIES)
             tuner.prune = executor.prune

@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Literal
 
+from lightning_bench.bench.plan.estimate import Estimate, Unknown
 from lightning_bench.bench.plan.source_digests import changed, is_of_version_0_1
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
@@ -25,6 +26,21 @@ State = Literal["done", "missing", "stale", "failed", "running"]
 OF_VERSION_0_1 = "made by version 0.1, before the code was rearranged"
 
 
+#: What a run's expected time rests on.
+Basis = Literal["earlier runs", "other runs", "counted", "unknown"]
+#: Estimates runs that nothing like was ever run; `estimate.estimates` for a machine.
+Estimates = Callable[[Sequence[RunSpec]], Sequence[Estimate | Unknown]]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The seconds that a run is expected to take, why so many, and what else was estimated."""
+
+    seconds: float = 0.0
+    basis: Basis = "unknown"
+    estimate: Estimate | Unknown | None = None
+
+
 @dataclass(frozen=True)
 class PlannedRun:
     """A run, where it stands and what it is expected to take."""
@@ -32,12 +48,13 @@ class PlannedRun:
     run: Run
     state: State
     reason: str
-    expected_s: float
+    expected_s: float  # 0 where nobody can know
     attempt: Attempt | None
     sources: Mapping[str, str]
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt to start from, where it isn't the store's newest
     losses: int = 0  # of earlier attempts, where they count
+    expected: Expected = Expected()  # what the seconds rest on
 
     @property
     def key(self) -> str:
@@ -71,6 +88,9 @@ class Plan:
     runs: list[PlannedRun]
     searches: list[Ledger] = field(default_factory=list)
     before: list[PlannedRun] = field(default_factory=list)
+    trials: Mapping[tuple[str, str], Expected] = field(
+        default_factory=dict
+    )  # a run of one, by cell
 
     @property
     def all(self) -> list[PlannedRun]:
@@ -120,12 +140,17 @@ def make(
     sources_of: Callable[[RunSpec], Mapping[str, str]],
     searches: Iterable[Ledger] = (),
     before: Sequence[Run] = (),
+    estimates: Estimates | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> Plan:
     """Judge every run of the study by its newest attempt and today's sources.
 
-    `before` are the runs that others start from, parents first.
+    `before` are the runs that others start from, parents first. `estimates` are asked where
+    no run of the same entry on the same data tells, or where the rest is to run `elsewhere`.
     """
-    expected = _expectations([*before, *runs], attempts, study.run_s)
+    timed = {} if elsewhere else attempts
+    expected = _expectations([*before, *runs], timed, estimates)
     parents: dict[str, PlannedRun] = {}
 
     def planned(run: Run, *, keep_weights: bool) -> PlannedRun:
@@ -133,8 +158,17 @@ def make(
         state, reason = judge(attempt, sources)
         if run.spec.start is not None and (parent := parents.get(run.spec.start.key)):
             state, reason = _judge_by_parent(state, reason, attempt, parent)
-        expected_s = expected[run.entry, run.dataset]
-        return PlannedRun(run, state, reason, expected_s, attempt, sources, keep_weights)
+        time = expected[run.entry, run.dataset]
+        return PlannedRun(
+            run,
+            state,
+            reason,
+            time.seconds,
+            attempt,
+            sources,
+            keep_weights=keep_weights,
+            expected=time,
+        )
 
     for run in before:
         parents[run.key] = planned(run, keep_weights=True)
@@ -145,8 +179,14 @@ def make(
         for run in runs
     ]
     ledgers = list(searches)
-    trials = any(not ledger.closed for ledger in ledgers)
-    return Plan(study, own, ledgers, _with_lost_weights(list(parents.values()), own, trials=trials))
+    unfinished = [ledger for ledger in ledgers if not ledger.closed]
+    return Plan(
+        study,
+        own,
+        ledgers,
+        _with_lost_weights(list(parents.values()), own, trials=bool(unfinished)),
+        _expected_trials(study, unfinished, estimates, elsewhere=elsewhere),
+    )
 
 
 def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:
@@ -246,20 +286,59 @@ def _devices(record: Record) -> tuple[str, str, int]:
 
 
 def _expectations(
-    runs: Sequence[Run], attempts: Mapping[str, Attempt], fallback_s: float
-) -> dict[tuple[str, str], float]:
-    """Seconds a run by (entry, data set): the median of its finished runs, of all, or a guess.
+    runs: Sequence[Run], attempts: Mapping[str, Attempt], estimates: Estimates | None
+) -> dict[tuple[str, str], Expected]:
+    """Seconds a run by (entry, data set): the median of its finished runs, an estimate, or of all.
 
     Of those alone that had the devices of the last one: a CPU's seconds tell nothing of a GPU's.
     """
     finished = {run.key: record for run in runs if (record := _finished(attempts.get(run.key)))}
     last = max(finished.values(), key=lambda record: record.ended, default=None)
     seen: dict[tuple[str, str], list[float]] = defaultdict(list)
+    first: dict[tuple[str, str], RunSpec] = {}
     for run in runs:
-        seconds = seen[run.entry, run.dataset]
+        cell = run.entry, run.dataset
+        seconds = seen[cell]
+        first.setdefault(cell, run.spec)
         record = finished.get(run.key)
         if record and last and record.cost and _devices(record) == _devices(last):
             seconds.append(record.cost.total_s)
-    everything = [value for values in seen.values() for value in values]
-    typical_s = median(everything) if everything else fallback_s
-    return {cell: median(values) if values else typical_s for cell, values in seen.items()}
+    expected = {
+        cell: Expected(median(values), "earlier runs") for cell, values in seen.items() if values
+    }
+    unseen = [cell for cell in seen if cell not in expected]
+    counted = estimates([first[cell] for cell in unseen]) if estimates and unseen else ()
+    for cell, estimate in zip(unseen, counted, strict=False):
+        if isinstance(estimate, Estimate):
+            expected[cell] = Expected(estimate.seconds, "counted", estimate)
+        else:
+            expected[cell] = Expected(estimate=estimate)
+    typical = [time.seconds for time in expected.values() if time.seconds]
+    for cell in unseen:
+        time = expected.setdefault(cell, Expected())
+        if typical and not time.seconds:
+            expected[cell] = replace(time, seconds=median(typical), basis="other runs")
+    return expected
+
+
+def _expected_trials(
+    study: Study, unfinished: Sequence[Ledger], estimates: Estimates | None, *, elsewhere: bool
+) -> dict[tuple[str, str], Expected]:
+    """Seconds of a trial's run by (entry, data set): the mean of earlier trials, or an estimate."""
+    expected = {}
+    for ledger in unfinished:
+        spent = [3600 * t.device_h / max(1, len(t.keys)) for t in ledger.trials if t.device_h]
+        if spent and not elsewhere:
+            expected[ledger.entry, ledger.dataset] = Expected(fmean(spent), "earlier runs")
+    cells = [
+        cell
+        for cell in study.cells()
+        if any((cell.entry, cell.dataset) == (each.entry, each.dataset) for each in unfinished)
+        and (cell.entry, cell.dataset) not in expected
+    ]
+    counted = estimates([cell.base for cell in cells]) if estimates and cells else ()
+    for cell, estimate in zip(cells, counted, strict=False):
+        seconds = estimate.seconds if isinstance(estimate, Estimate) else 0.0
+        basis: Basis = "counted" if seconds else "unknown"
+        expected[cell.entry, cell.dataset] = Expected(seconds, basis, estimate)
+    return expected

@@ -77,10 +77,10 @@ class Tuner(Listener):
         store: Store,
         storage: "BaseStorage",
         *,
-        run_s: float = 60.0,
+        expected_s: float = 0.0,
         devices: int = 1,
     ) -> None:
-        self.store, self.run_s, self.devices = store, run_s, devices
+        self.store, self.expected_s, self.devices = store, expected_s, devices
         self.prune: Callable[[PlannedRun], None] = lambda planned: None
         self._searches = deque(
             _Search(folder, Sampling(folder.cell, storage))
@@ -288,7 +288,7 @@ class Tuner(Listener):
 
     def _expected_s(self, over: list[Trial]) -> float:
         spent = [3600 * t.device_h / len(t.keys) / self.devices for t in over if t.device_h]
-        return fmean(spent) if spent else self.run_s
+        return fmean(spent) if spent else self.expected_s
 
 
 def _outcome(trial: _OpenTrial) -> tuple[TrialState, float | None, float | None, str]:

@@ -43,7 +43,7 @@ def environment(
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
-        cpu=_cpu(),
+        cpu=cpu_model(),
         cores=os.cpu_count() or 1,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         gpus=list(gpus),
@@ -144,7 +144,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _cpu() -> str:
+def cpu_model() -> str:
+    """The processor's model, as the system names it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -72,7 +72,6 @@ class Study(Settings):
     devices: Annotated[int, Field(ge=1, description="of a run, sharing its batch")] | None = None
     threads: Annotated[int, Field(ge=1, description="CPU threads of a device")] = 1
     cluster: Annotated[Cluster, Field(description="what a run asks of a cluster")] = Cluster()
-    run_s: Annotated[float, Field(gt=0, description="a run's seconds, before any is known")] = 60.0
 
     @field_validator("seeds", mode="before")
     @classmethod

@@ -76,7 +76,7 @@ def count_one(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         with torch.device("meta"):
             model = create(name, **arguments)
             inputs = example(variant, batch=1, **arguments)
-        counted = {"parameters": parameters(model), "flops": flops(model, inputs)}
+        counted = {"parameters": parameters(model), **asdict(products.count(model, inputs))}
     except ModelError as error:
         return {"error": str(error)}
     if (length := tokens(model, variant, arguments)) is not None:

@@ -31,6 +31,9 @@ class Products:
 
     flops: int
     activations: int
+    convolved: int = 0  # of the FLOPs, those of convolutions
+    outputs: int = 0  # the numbers that all operations put out, products or not
+    operations: int = 0  # those that put out new numbers: kernels that are launched
 
 
 class _Counter(TorchDispatchMode):
@@ -39,16 +42,24 @@ class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.flops = self.activations = 0
+        self.convolved = self.outputs = self.operations = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
         packet = func.overloadpacket
+        first = out[0] if isinstance(out, tuple | list) else out
+        numbers = first.numel() if isinstance(first, Tensor) else 0
+        if numbers and not func.is_view:
+            self.outputs += numbers
+            self.operations += 1
         formula = flop_registry.get(packet)
         if formula is not None:
-            self.flops += formula(*args, **(kwargs or {}), out_val=out)
-            self.activations += (out[0] if isinstance(out, tuple) else out).numel()
+            flops = formula(*args, **(kwargs or {}), out_val=out)
+            self.flops += flops
+            self.convolved += flops if "conv" in packet.__name__ else 0
+            self.activations += numbers
         elif _MULTIPLIES.search(packet.__name__):
             raise ModelError(
                 f"the FLOPs can't be counted: {packet} multiplies, but has no formula "
@@ -62,4 +73,10 @@ def count(model: nn.Module, inputs: tuple[Tensor, ...]) -> Products:
     # Not in inference mode, which would hand composite operations over whole.
     with torch.no_grad(), _Counter() as counter:
         model.eval()(*inputs)
-    return Products(counter.flops, counter.activations)
+    return Products(
+        counter.flops,
+        counter.activations,
+        counter.convolved,
+        counter.outputs,
+        counter.operations,
+    )

@@ -1,12 +1,13 @@
 """`bench plan`: what a run of the study would do, why, and how long it would take."""
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from lightning_bench.bench.cli import options, tuning_status
 from lightning_bench.bench.cli.options import (
     default_jobs,
-    duration,
     echo_json,
     make_plan,
     open_study,
@@ -25,11 +26,29 @@ def plan_command(
     settings: options.Settings = None,
     store: options.StoreFolder = options.DEFAULT_STORE,
     jobs: options.Jobs = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="MACHINE", help="Estimate for cpu, a100:8, h100:64, …; else this host."
+        ),
+    ] = None,
+    mfu: Annotated[
+        float | None, typer.Option(help="The share of the machine's peak that training reaches.")
+    ] = None,
+    price: Annotated[float | None, typer.Option(min=0, help="Of a device-hour.")] = None,
     output: options.OutputFormat = "table",
 ) -> None:
-    """Show each run of a study, where it stands and why, and the time that the rest will take."""
+    """Show each run of a study, where it stands and why, and what the rest will cost.
+
+    Time is what earlier runs took, or else counted: the FLOPs of the model, three times in a
+    training step, over the measured rate of this host or the data sheet of another machine.
+    """
+    from lightning_bench.bench.cli.plan_costs import Costs
+
     study, opened = open_study(name, scale, settings, store)
-    plan = make_plan(study, opened)
+    costs = Costs(study, on, mfu, price)
+    # What earlier runs took here says nothing of another machine.
+    plan = make_plan(study, opened, costs.estimates, elsewhere=on is not None)
     if output == "json":
         echo_json([*tuning_status.rows(plan), *(_row(planned) for planned in plan.all)])
         return
@@ -59,7 +78,9 @@ def plan_command(
     if plan.runs:
         console.print(table)
         console.print()
-    console.print(f"{summary(plan, jobs or default_jobs(study))}")
+    console.print(summary(plan))
+    for line in costs.lines(plan, jobs or default_jobs(study)):
+        console.print(line)
     if old := plan.of_version_0_1():
         runs = "1 run was" if old == 1 else f"{old} runs were"
         console.print(
@@ -67,27 +88,23 @@ def plan_command(
         )
 
 
-def summary(plan: "Plan", jobs: int) -> str:
-    """One line: how many runs are where, and how long the rest will take."""
+def summary(plan: "Plan") -> str:
+    """One line: how many runs are where."""
     if plan.searching:
         over = sum(len(ledger.trials) for ledger in plan.searches)
         trials = sum(ledger.budget.trials for ledger in plan.searches)
-        left_s = plan.study.run_s * (trials - over) / jobs
         return (
             f"{plan.study.name} ({plan.study.scale}): {over} of {trials} trials are finished, "
-            f"final runs follow; at most about {duration(left_s)} for the rest, {jobs} at a time"
+            "final runs follow"
         )
     counts = ", ".join(f"{n} {state}" for state, n in plan.counts().items() if n)
-    line = f"{plan.study.name} ({plan.study.scale}): {len(plan.all)} runs: {counts}"
-    to_run = plan.to_run()
-    if not to_run:
-        return line
-    seconds = sum(planned.expected_s for planned in to_run) / min(jobs, len(to_run))
-    return f"{line}; about {duration(seconds)} for {len(to_run)} of them, {jobs} at a time"
+    return f"{plan.study.name} ({plan.study.scale}): {len(plan.all)} runs: {counts}"
 
 
 def _row(planned: "PlannedRun") -> dict[str, Any]:
-    run = planned.run
+    from lightning_bench.bench.plan.estimate import Estimate
+
+    run, estimated = planned.run, planned.expected.estimate
     return {
         "name": f"{run.entry}/{run.dataset}/{run.spec.seed}",
         "key": planned.key,
@@ -96,5 +113,8 @@ def _row(planned: "PlannedRun") -> dict[str, Any]:
         "seed": run.spec.seed,
         "state": planned.state,
         "reason": planned.reason,
-        "expected_s": planned.expected_s,
+        "expected_s": planned.expected_s or None,
+        "basis": planned.expected.basis,
+        "flops": estimated.flops if isinstance(estimated, Estimate) else None,
+        "memory_bytes": estimated.memory_bytes if isinstance(estimated, Estimate) else None,
     }

@@ -189,4 +189,13 @@ def test_patches_are_the_tokens_of_an_image():
 
 def test_activations_are_what_products_put_out():
     model = nn.Sequential(nn.Linear(3, 7), nn.ReLU(), nn.Linear(7, 2))
-    assert flops.count(model, (torch.ones(1, 3),)) == flops.Products(2 * (21 + 14), 7 + 2)
+    counted = flops.count(model, (torch.ones(1, 3),))
+    assert (counted.flops, counted.activations) == (2 * (21 + 14), 7 + 2)
+    # The rectifier puts out seven more; to transpose a matrix puts out nothing new.
+    assert (counted.outputs, counted.operations, counted.convolved) == (7 + 7 + 2, 3, 0)
+
+
+def test_flops_of_convolutions_are_told_apart():
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(16, 2))
+    counted = flops.count(model, (torch.ones(1, 1, 4, 4),))
+    assert (counted.convolved, counted.flops) == (2 * 9 * 16, 2 * 9 * 16 + 2 * 32)

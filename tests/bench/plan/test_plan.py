@@ -1,11 +1,15 @@
 """Plans: each state with its reason in words, and the time that is left."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from lightning_bench.bench.plan import plan as plans
+from lightning_bench.bench.plan.estimate import Estimate, Unknown
+from lightning_bench.bench.plan.plan import Expected
+from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.study.load import load
@@ -79,7 +83,7 @@ def test_states_and_reasons(
 
 
 WIDE, NARROW = ({"model": "mlp", "args": {"width": width}} for width in (16, 8))
-PAGE = study_page(entries={"A": WIDE, "B": NARROW, "again A": WIDE}, seeds=3, run_s=7)
+PAGE = study_page(entries={"A": WIDE, "B": NARROW, "again A": WIDE}, seeds=3)
 
 
 def test_entries_with_equal_specs_share_a_run(page) -> None:
@@ -95,13 +99,46 @@ def test_entries_with_equal_specs_share_a_run(page) -> None:
 def test_expected_times_come_from_what_was_measured(page) -> None:
     study = load(page(PAGE))
     runs = study.runs()
-    assert {p.expected_s for p in plans.make(study, runs, {}, lambda _: SOURCES).runs} == {7}
+    unknown = plans.make(study, runs, {}, lambda _: SOURCES).runs
+    assert {(p.expected_s, p.expected.basis) for p in unknown} == {(0, "unknown")}
     first = runs[0].spec
     plan = plans.make(study, runs, {first.key: recorded(record(first))}, lambda _: SOURCES)
     # A's own time for A; for B, of which nothing is known, the median of all.
     assert {p.expected_s for p in plan.runs} == {COST.total_s}
     assert plan.counts()["done"] == 2  # A and again A
     assert first.key not in {p.key for p in plan.to_run()}
+
+
+def test_a_run_like_which_there_was_none_is_estimated_and_never_one_that_was(page) -> None:
+    study = load(page(PAGE))
+    runs = study.runs()
+    first = runs[0].spec
+    asked: list[RunSpec] = []
+
+    def counted(specs: Sequence[RunSpec]) -> list[Estimate | Unknown]:
+        asked.extend(specs)
+        return [Estimate(5.0, 1e9, 2e9)] * len(specs)
+
+    known = {first.key: recorded(record(first))}
+    plan = plans.make(study, runs, known, lambda _: SOURCES, estimates=counted)
+    by_entry = {p.run.entry: (p.expected_s, p.expected.basis) for p in plan.runs}
+    again = (COST.total_s, "earlier runs")  # it has A's runs
+    assert by_entry == {"A": again, "B": (5.0, "counted"), "again A": again}
+    assert [spec.model.args for spec in asked] == [NARROW["args"]]
+    elsewhere = plans.make(study, runs, known, lambda _: SOURCES, estimates=counted, elsewhere=True)
+    assert {p.expected_s for p in elsewhere.runs} == {5.0}
+
+
+def test_what_can_t_be_estimated_takes_what_the_others_take(page) -> None:
+    study = load(page(PAGE))
+    why = Unknown("nobody knows")
+    plan = plans.make(
+        study, study.runs(), {}, lambda _: SOURCES,
+        estimates=lambda specs: [why, *[Estimate(4.0, 1e9, 2e9)] * (len(specs) - 1)],
+    )  # fmt: skip
+    expected = {p.run.entry: p.expected for p in plan.runs}
+    assert expected["A"] == Expected(4.0, "other runs", why)
+    assert expected["B"].basis == "counted"
 
 
 def test_a_gpus_runs_are_not_expected_to_take_what_a_cpus_took(page) -> None:

@@ -25,7 +25,7 @@ MLP = {"model": "mlp", "args": {"width": 16}, "space": {"args.depth": {"int": [1
 
 def tuned_page(search: Mapping[str, Any] | None = None, **changes: Any) -> str:
     """A page that searches for a learning rate and an MLP's depth."""
-    page = {"entries": {"MLP": MLP}, "seeds": 2, "recipe": {"epochs": 1, "lr": 3e-3}, "run_s": 1}
+    page = {"entries": {"MLP": MLP}, "seeds": 2, "recipe": {"epochs": 1, "lr": 3e-3}}
     return study_page(**(page | changes), search=SEARCH | dict(search or {}))
 
 

@@ -20,7 +20,6 @@ PAGE = tuned_page(
     entries={"Slow": {"model": "tests.bench.misbehaving:slow"}},
     seeds=1,
     recipe={"epochs": 4},
-    run_s=2,
 )
 
 pytestmark = pytest.mark.slow

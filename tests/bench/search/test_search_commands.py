@@ -178,7 +178,6 @@ SLOW = tuned_page(
     entries={"Slow": {"model": "tests.bench.misbehaving:slow"}},
     seeds=1,
     recipe={"epochs": 4},
-    run_s=2,
 )
 
 
@@ -273,7 +272,6 @@ PRUNED = tuned_page(
     entries={"Judged": {"model": "tests.bench.misbehaving:hopeless"}},
     seeds=1,
     recipe={"epochs": 3, "lr": 1e-2, "batch_size": 16},
-    run_s=5,
 )
 
 

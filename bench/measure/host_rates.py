@@ -1,0 +1,135 @@
+"""The rates of this host, for estimates: FLOP/s of products and convolutions, bytes and kernels.
+
+Measured in some seconds in a process of its own (`python -m` prints them as JSON), and kept in the
+cache for each processor and version of torch. They are rates of processor time, of which the load
+of other programs is no part.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.plan.machines import Machine
+from lightning_bench.bench.store import provenance
+from lightning_bench.common.files import write_atomically
+from lightning_bench.common.folders import cache_folder
+from lightning_bench.common.machine import usable_cores
+
+_REPEATS = 7
+#: What a further thread adds, of what the first one does.
+_SHARED = 0.9
+#: The share of these rates that training reaches: its products are smaller and of many shapes.
+UTILISATION = 0.5
+_MODULE = "lightning_bench.bench.measure.host_rates"
+
+
+def host(threads: int = 1) -> Machine:
+    """The cores of this host as devices of so many threads, with their measured rates."""
+    rates = _kept_rates()
+    together = threads * _SHARED if threads > 1 else 1.0
+    return Machine(
+        name="this host",
+        devices=max(1, usable_cores() // threads),
+        flops={name: together * rate for name, rate in rates["flops"].items()},
+        convolution_flops={
+            name: together * rate for name, rate in rates["convolution_flops"].items()
+        },
+        bytes_per_s=together * rates["bytes_per_s"],
+        launch_s=rates["launch_s"],
+        utilisation=UTILISATION,
+        overlaps=False,
+    )
+
+
+def _kept_rates() -> dict[str, Any]:
+    """The rates from the cache, or measured now."""
+    torch_version = importlib.metadata.version("torch")
+    made_of = "\0".join((provenance.cpu_model(), torch_version))
+    stamp = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+    path = cache_folder() / f"host-rates-{stamp}.json"
+    try:
+        rates: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        rates = _measure_apart()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps(rates))
+        except OSError as error:
+            sys.stderr.write(f"the host's rates could not be kept in {path.parent}: {error}\n")
+    return rates
+
+
+def _measure_apart() -> dict[str, Any]:
+    """Measure in a process of its own, since that has to import torch."""
+    pinned = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", _MODULE],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **pinned},
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(f"the rates of this host could not be measured: {last}")
+    rates: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return rates
+
+
+def measure() -> dict[str, Any]:
+    """FLOP/s by precision, bytes a second and seconds a kernel, of one thread."""
+    import torch
+    from torch.nn import functional as F
+
+    torch.set_num_threads(1)
+    side, channels, pixels = 384, 32, 32
+    flops, convolution_flops = {}, {}
+    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        a = torch.randn(side, side, dtype=dtype)
+        weight = torch.randn(channels, channels, 3, 3, dtype=dtype)
+        images = torch.randn(32, channels, pixels, pixels, dtype=dtype)
+        flops[name] = 2 * side**3 / _processor_seconds(lambda a=a: a @ a)
+        products = 2 * 9 * channels**2 * images[:, 0].numel()
+        convolution_flops[name] = products / _processor_seconds(
+            lambda images=images, weight=weight: F.conv2d(images, weight, padding=1)
+        )
+    large, small = torch.randn(1 << 20), torch.randn(64, 64, requires_grad=True)
+
+    def train_small() -> None:
+        x = small
+        for _ in range(20):
+            x = x * 1.01
+        x.sum().backward()  # type: ignore[no-untyped-call]
+
+    return {
+        "flops": flops,
+        "convolution_flops": convolution_flops,
+        "bytes_per_s": 2 * large.nbytes / _processor_seconds(lambda: large * 1.01),
+        "launch_s": _processor_seconds(train_small) / 60,  # forward once, backward twice
+    }
+
+
+def _processor_seconds(work: Callable[[], Any]) -> float:
+    """The median processor time of a piece of work: another program's load is not in it."""
+    work()
+    started = time.process_time()
+    work()
+    times = max(1, int(0.01 / max(time.process_time() - started, 1e-7)))
+    taken = []
+    for _ in range(_REPEATS):
+        started = time.process_time()
+        for _ in range(times):
+            work()
+        taken.append((time.process_time() - started) / times)
+    return median(taken)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(measure()) + "\n")

@@ -1,0 +1,171 @@
+"""Estimates of what runs take on a machine, from counts of their models, before any has run.
+
+Training is three forward passes a step (a backward pass makes two products of the size of each
+forward one), validation and test one. A GPU takes as long as its products, the numbers that it
+moves or the launches of its kernels, whichever is most; a CPU does one after the other. Not
+counted: decoding images, augmentation, waiting for a network.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.plan.machines import Machine
+from lightning_bench.bench.spec import RunSpec
+from lightning_bench.bench.study.inputs import dataset_of
+from lightning_bench.data.dataset import MASKED, DataSet
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry import catalogue
+
+#: Passes of the size of a forward one in a training step.
+_TRAINING = 3
+#: Each number that an operation puts out is written once, and read by the next one.
+_READ_AND_WRITTEN = 2
+#: Kernels of a step beside the model's: loss, clipping, optimiser, Lightning's loop.
+_STEP_KERNELS = 60
+#: Tensors of the size of the weights, apart from weights and gradients.
+_OPTIMIZER_STATES = {"sgd": 1, "adagrad": 1, "adam": 2, "adamw": 2, "lamb": 2}
+#: What a process takes with torch and Lightning imported, before it has a model.
+_PROCESS_BYTES = 700 * 2**20
+_START_S = 0.5
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The work of one run: what its model computes and moves over all epochs, and its memory."""
+
+    flops: float
+    convolved: float  # of them, those of convolutions
+    numbers: float  # that operations put out
+    kernels: float
+    weights_bytes: float  # weights, gradients, optimiser state, averages
+    activation_bytes: float  # of a batch, on all devices together
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run takes on a machine; `devices_needed` of them where one can't hold it."""
+
+    seconds: float
+    flops: float
+    memory_bytes: float  # of a device
+    devices_needed: int = 1
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Why there is no estimate of a run."""
+
+    reason: str
+
+
+def estimates(
+    specs: Sequence[RunSpec], machine: Callable[[], Machine], devices: int = 1
+) -> list[Estimate | Unknown]:
+    """Estimate runs of so many devices each; models are counted in a process that has torch."""
+    if not specs:
+        return []
+    wanted = [(spec.model.name, arguments(spec)) for spec in specs]
+    distinct = {repr(each): each for each in wanted}
+    try:
+        counted = dict(zip(distinct, catalogue.counts(list(distinct.values())), strict=True))
+    except ModelError as error:
+        return [Unknown(str(error))] * len(specs)
+    there = machine()
+    found: list[Estimate | Unknown] = []
+    for spec, each in zip(specs, wanted, strict=True):
+        work = workload(spec, dataset_of(spec.data), counted[repr(each)])
+        found.append(work if isinstance(work, Unknown) else estimate(spec, work, there, devices))
+    return found
+
+
+def arguments(spec: RunSpec) -> dict[str, Any]:
+    """All arguments of a run's model, with those that its data decide."""
+    return {**spec.model.args, **dataset_of(spec.data).facts()}
+
+
+def workload(spec: RunSpec, dataset: DataSet, counts: Mapping[str, Any]) -> Workload | Unknown:
+    """The work of a run whose model counts so much for one example."""
+    if "error" in counts:
+        return Unknown(str(counts["error"]))
+    sizes = examples(dataset)
+    if isinstance(sizes, Unknown):
+        return sizes
+    recipe = spec.recipe
+    padded = mean_length(dataset)
+    steps = recipe.epochs * max(1, sizes["train"] // recipe.batch_size)
+    trained = steps * min(recipe.batch_size, sizes["train"]) * (1 if recipe.freeze else _TRAINING)
+    scored = recipe.epochs * sizes["val"] + (sizes["test"] if spec.tested else 0)
+    batches = steps * _TRAINING + scored / recipe.batch_size
+    passes = (trained + scored) * padded
+    micro = recipe.batch_size / recipe.accumulate if recipe.epochs and not recipe.freeze else 0
+    copies = 1 + bool(recipe.epochs) * (1 + _OPTIMIZER_STATES[recipe.optimizer]) + bool(recipe.ema)
+    parameters = counts["parameters"]
+    return Workload(
+        flops=passes * counts["flops"],
+        convolved=passes * counts["convolved"],
+        numbers=passes * counts["outputs"],
+        kernels=batches * counts["operations"] + steps * _STEP_KERNELS,
+        weights_bytes=4.0 * parameters * copies,
+        activation_bytes=_width(spec) * micro * padded * counts["outputs"],
+    )
+
+
+def estimate(spec: RunSpec, work: Workload, machine: Machine, devices: int = 1) -> Estimate:
+    """What a run takes on so many devices; UserError where they don't have its precision."""
+    precision = spec.recipe.precision
+    if precision not in machine.flops:
+        raise UserError(f"{machine.name} does not compute in {precision}; see recipe.precision")
+    products = (work.flops - work.convolved) / machine.flops[precision]
+    convolutions = work.convolved / machine.convolution_flops[precision]
+    moved = _READ_AND_WRITTEN * _width(spec) * work.numbers / machine.bytes_per_s
+    computing = (products + convolutions) / machine.utilisation
+    launching = work.kernels * machine.launch_s
+    parts = (computing / devices, moved / devices, launching)
+    together = max(parts) if machine.overlaps else sum(parts)
+    memory = work.weights_bytes + work.activation_bytes / devices
+    needed = devices
+    if machine.memory_bytes and memory > machine.memory_bytes:
+        # As FSDP has it: weights and what belongs to them are cut up, like the batch.
+        needed = math.ceil((work.weights_bytes + work.activation_bytes) / machine.memory_bytes)
+    process = 0 if machine.memory_bytes else _PROCESS_BYTES
+    return Estimate(_START_S + together, work.flops, memory + process, max(needed, devices))
+
+
+def examples(dataset: DataSet) -> dict[str, int] | Unknown:
+    """The examples of training, validation and all tests together."""
+    if dataset.task in MASKED or dataset.name.endswith("-nsp"):
+        if not dataset.train_tokens:
+            return Unknown(f"how long {dataset.name} is shows when it is read")
+        # Texts end to end, cut to the length of the model less its two special tokens.
+        a_token = 1 / (dataset.length - 2)
+        rows = dataset.splits.get("train", 0)
+        shares = {name: size / rows for name, size in dataset.splits.items()} if rows else {}
+        sizes = {name: share * dataset.train_tokens * a_token for name, share in shares.items()}
+        if not sizes:
+            sizes = dict.fromkeys(("val", "test"), dataset.train_tokens * a_token / 10)
+            sizes["train"] = dataset.train_tokens * a_token
+    else:
+        if not dataset.splits:
+            return Unknown(f"how large {dataset.name} is shows when it is read")
+        sizes = dict(dataset.splits)
+    if dataset.shots:
+        sizes["train"] = dataset.shots * dataset.classes
+    train, val = int(sizes.get("train", 0)), int(sizes.get("val", 0))
+    tests = sum(size for name, size in sizes.items() if name not in {"train", "val"})
+    return {"train": train, "val": val, "test": int(tests * (1 + dataset.shifts))}
+
+
+def mean_length(dataset: DataSet) -> float:
+    """The mean length of texts as batches have them, as a share of the longest; of others 1."""
+    rows = dataset.splits.get("train", 0)
+    if dataset.kind != "text" or dataset.task in MASKED or not (rows and dataset.train_tokens):
+        return 1.0
+    return min(1.0, dataset.train_tokens / rows / dataset.length)
+
+
+def _width(spec: RunSpec) -> int:
+    """The bytes of a number between operations."""
+    return 2 if spec.recipe.precision in {"bf16", "fp16"} else 4
