@@ -95,38 +95,36 @@ def measure() -> dict[str, Any]:
         a = torch.randn(side, side, dtype=dtype)
         weight = torch.randn(channels, channels, 3, 3, dtype=dtype)
         images = torch.randn(32, channels, pixels, pixels, dtype=dtype)
-        flops[name] = 2 * side**3 / _processor_seconds(lambda a=a: a @ a)
-        products = 2 * 9 * channels**2 * images[:, 0].numel()
-        convolution_flops[name] = products / _processor_seconds(
-            lambda images=images, weight=weight: F.conv2d(images, weight, padding=1)
-        )
+        flops[name] = 2 * side**3 / _processor_seconds(torch.mm, a, a)
+        products = 2 * 9 * channels**2 * 32 * (pixels - 2) ** 2
+        convolution_flops[name] = products / _processor_seconds(F.conv2d, images, weight)
     large, small = torch.randn(1 << 20), torch.randn(64, 64, requires_grad=True)
 
     def train_small() -> None:
         x = small
         for _ in range(20):
             x = x * 1.01
-        x.sum().backward()  # type: ignore[no-untyped-call]
+        x.sum().backward()
 
     return {
         "flops": flops,
         "convolution_flops": convolution_flops,
-        "bytes_per_s": 2 * large.nbytes / _processor_seconds(lambda: large * 1.01),
+        "bytes_per_s": 3 * large.nbytes / _processor_seconds(torch.mul, large, large),
         "launch_s": _processor_seconds(train_small) / 60,  # forward once, backward twice
     }
 
 
-def _processor_seconds(work: Callable[[], Any]) -> float:
+def _processor_seconds(work: Callable[..., Any], *inputs: Any) -> float:
     """The median processor time of a piece of work: another program's load is not in it."""
-    work()
+    work(*inputs)
     started = time.process_time()
-    work()
+    work(*inputs)
     times = max(1, int(0.01 / max(time.process_time() - started, 1e-7)))
     taken = []
     for _ in range(_REPEATS):
         started = time.process_time()
         for _ in range(times):
-            work()
+            work(*inputs)
         taken.append((time.process_time() - started) / times)
     return median(taken)
 

@@ -77,12 +77,9 @@ def named(words: str, utilisation: float | None = None) -> Machine:
             f"--on {words}: unknown machine{nearest(match['card'], known)}; "
             f"there are {', '.join(known)}"
         )
+    rates: dict[Precision, float | None]
     rates = {"fp32": card.fp32, "tf32": card.tf32, "bf16": card.bf16, "fp16": card.fp16}
-    flops: dict[Precision, float] = {
-        precision: 1e12 * rate
-        for precision, rate in rates.items()
-        if rate  # type: ignore[misc]
-    }
+    flops = {precision: 1e12 * rate for precision, rate in rates.items() if rate}
     return Machine(
         name=match["card"],
         devices=int(match["devices"] or 1),

@@ -8,6 +8,7 @@ import typer
 from lightning_bench.bench.cli import options, tuning_status
 from lightning_bench.bench.cli.options import (
     default_jobs,
+    duration,
     echo_json,
     make_plan,
     open_study,
@@ -88,8 +89,8 @@ def plan_command(
         )
 
 
-def summary(plan: "Plan") -> str:
-    """One line: how many runs are where."""
+def summary(plan: "Plan", jobs: int | None = None) -> str:
+    """One line: how many runs are where; with `jobs` the time left, as earlier runs tell it."""
     if plan.searching:
         over = sum(len(ledger.trials) for ledger in plan.searches)
         trials = sum(ledger.budget.trials for ledger in plan.searches)
@@ -98,7 +99,12 @@ def summary(plan: "Plan") -> str:
             "final runs follow"
         )
     counts = ", ".join(f"{n} {state}" for state, n in plan.counts().items() if n)
-    return f"{plan.study.name} ({plan.study.scale}): {len(plan.all)} runs: {counts}"
+    line = f"{plan.study.name} ({plan.study.scale}): {len(plan.all)} runs: {counts}"
+    to_run = plan.to_run()
+    if jobs is None or not to_run or not all(planned.expected_s for planned in to_run):
+        return line
+    seconds = sum(planned.expected_s for planned in to_run) / min(jobs, len(to_run))
+    return f"{line}; about {duration(seconds)} for {len(to_run)} of them, {jobs} at a time"
 
 
 def _row(planned: "PlannedRun") -> dict[str, Any]:

@@ -48,8 +48,6 @@ def test_twice_the_share_of_the_peak_is_half_the_time(capsys) -> None:
 
     plain, better = seconds("--mfu", "0.2"), seconds("--mfu", "0.4")
     assert plain["ViT"] / better["ViT"] == pytest.approx(2, rel=0.05)
-    # A network of two layers waits for the launches of its kernels.
-    assert plain["A"] < 1.5 * better["A"]
 
 
 def test_a_plan_for_this_host_knows_its_memory_too(capsys) -> None:
