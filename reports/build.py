@@ -8,7 +8,14 @@ from lightning_bench.reports.figures import captions
 from lightning_bench.reports.figures.figure_data import FigureData
 from lightning_bench.reports.report import Report, State
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.statistics import per_example, ranking, samples, tuning_effort
+from lightning_bench.reports.statistics import (
+    errors,
+    per_example,
+    ranking,
+    samples,
+    tuning_effort,
+)
+from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.tables import (
     across_data_sets,
     convergence,
@@ -30,17 +37,19 @@ def build(
     runs: Sequence[ReportedRun],
     predictions: Mapping[str, per_example.Predictions] | None = None,
     drawable: Callable[[FigureData], None] | None = None,
+    reliability: Mapping[str, Floats] | None = None,
 ) -> Report:
     """The report on these runs. The main table depends on metrics and parameter counts alone.
 
     `predictions` are the per-example results by key that could be read; None if nobody tried.
+    `reliability` are the bins of the runs' reliability diagrams by key, as far as they are known.
     `drawable` is called as soon as it is known what is to be drawn, before the rest is worked out.
     """
     collected = samples.collect(request, runs)
     rankings = ranking.rank(request, collected)
     everywhere = across_data_sets.table(request, collected)
     main = results.table(request, collected, rankings)
-    figures = captions.captions(request, collected, everywhere)
+    figures = captions.captions(request, collected, everywhere, reliability or {})
     searches = tuning_effort.search_lines(request)
     if drawable:
         known = (table for table in (main, everywhere) if table)
@@ -74,6 +83,7 @@ def build(
         tables=[table for table in tables if table and table.rows],
         comparisons=rankings.comparisons,
         examples=compared,
+        errors=errors.errors(request, collected, predictions or {}),
         lost=failed_attempts.lost(request, runs),
         searches=searches,
         figures=figures,

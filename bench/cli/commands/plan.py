@@ -36,6 +36,7 @@ def plan_command(
     from rich.table import Table
 
     from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.plan.plan import probability_bytes
 
     table = Table(box=None, pad_edge=False)
     for column in ("entry", "data", "seeds", "state"):
@@ -60,6 +61,11 @@ def plan_command(
         console.print(table)
         console.print()
     console.print(f"{summary(plan, jobs or default_jobs(study))}")
+    if size := probability_bytes(plan):
+        console.print(
+            f"class probabilities of these runs: at most {_size(size)}"
+            " (predictions: labels keeps none)"
+        )
     if old := plan.of_version_0_1():
         runs = "1 run was" if old == 1 else f"{old} runs were"
         console.print(
@@ -84,6 +90,12 @@ def summary(plan: "Plan", jobs: int) -> str:
         return line
     seconds = sum(planned.expected_s for planned in to_run) / min(jobs, len(to_run))
     return f"{line}; about {duration(seconds)} for {len(to_run)} of them, {jobs} at a time"
+
+
+def _size(count: int) -> str:
+    """Bytes in the unit that fits."""
+    unit, size = next((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("kB", 0.0)) if count >= s)
+    return f"{count / (size or 1e3):.3g} {unit}"
 
 
 def _row(planned: "PlannedRun") -> dict[str, Any]:
