@@ -121,7 +121,9 @@ def adding_probabilities(plan: Plan) -> Plan:
 
     def judged(planned: PlannedRun) -> PlannedRun:
         record = planned.record
-        if planned.state != "done" or record is None or record.probabilities:
+        if planned.state != "done" or record is None:
+            return planned
+        if record.probabilities or record.too_many_probabilities:
             return planned
         if not tests_kept(dataset_of(planned.run.spec.data)):
             return planned
