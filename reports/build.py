@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lightning_bench.reports import inputs_digest
 from lightning_bench.reports.figures import captions
 from lightning_bench.reports.figures.figure_data import FigureData
-from lightning_bench.reports.report import Report, State
+from lightning_bench.reports.report import Fact, Report, State
 from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.statistics import (
     errors,
@@ -32,17 +32,22 @@ from lightning_bench.reports.text import findings, provenance_lines, tuning_line
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
 
+#: Bins of nobody's reliability diagram.
+NO_BINS: Mapping[str, Floats] = {}
+
+
 def build(
     request: Request,
     runs: Sequence[ReportedRun],
     predictions: Mapping[str, per_example.Predictions] | None = None,
     drawable: Callable[[FigureData], None] | None = None,
-    reliability: Mapping[str, Floats] | None = None,
+    reliability: Mapping[str, Floats] | None = NO_BINS,
 ) -> Report:
     """The report on these runs. The main table depends on metrics and parameter counts alone.
 
     `predictions` are the per-example results by key that could be read; None if nobody tried.
-    `reliability` are the bins of the runs' reliability diagrams by key, as far as they are known.
+    `reliability` are the bins of the runs' reliability diagrams by key, as far as they are known;
+    None where they were too many to be read, which the report says.
     `drawable` is called as soon as it is known what is to be drawn, before the rest is worked out.
     """
     collected = samples.collect(request, runs)
@@ -87,6 +92,13 @@ def build(
         lost=failed_attempts.lost(request, runs),
         searches=searches,
         figures=figures,
-        facts=provenance_lines.facts(request, runs),
+        facts=[*provenance_lines.facts(request, runs), *_untold(request, reliability)],
         sheets=request.sheets,
     )
+
+
+def _untold(request: Request, reliability: Mapping[str, Floats] | None) -> list[Fact]:
+    """What the report leaves out since it would take long to read."""
+    if reliability is not None or not request.classes:
+        return []
+    return [Fact(label="Reliability", text="of so many runs no diagrams are drawn")]

@@ -67,13 +67,13 @@ def few_predictions(plan: Plan) -> dict[str, Any] | None:
     return predictions(plan) if pairs <= MOST_PAIRS and scored <= MOST_EXAMPLES else None
 
 
-def reliability(plan: Plan) -> dict[str, Any]:
-    """The bins of the reliability diagrams of finished runs by key; of very many runs none."""
+def reliability(plan: Plan) -> dict[str, Any] | None:
+    """The bins of the reliability diagrams of finished runs by key; None of very many runs."""
     from lightning_bench.bench.store import predictions as files
 
     by_key: dict[str, Any] = {}
     if len(plan.runs) > MOST_DIAGRAMS:
-        return by_key
+        return None
     for planned in plan.runs:
         record, attempt = planned.record, planned.attempt
         if planned.state == "done" and attempt and record and record.probabilities:

@@ -76,3 +76,11 @@ def test_without_probabilities_or_with_none_that_are_numbers_there_is_no_diagram
     assert of_reliability(build(request, runs)) == []
     diverged = bins_of(np.full((5, 3), np.nan, np.float16), np.zeros(5, bool))
     assert of_reliability(build(request, runs, reliability={runs[0].key: diverged})) == []
+
+
+def test_of_too_many_runs_to_be_read_the_report_says_so(make):
+    request, runs = make.study({"A": [0.5]})
+    request = request.model_copy(update={"classes": {"digits": list("0123456789")}})
+    facts = build(request, runs, reliability=None).facts
+    assert facts[-1].text == "of so many runs no diagrams are drawn"
+    assert "no diagrams" not in str(build(request, runs).facts)
