@@ -48,7 +48,9 @@ def run(model: str, args: dict[str, Any], data: dict[str, Any], **recipe: Any) -
 def test_a_generated_task_is_learnt_from_order_not_words() -> None:
     outcome = run("lstm", {"width": 32}, {"name": "polarity"}, lr=1e-2)
     assert outcome.scored == outcome.data.test == 1000
-    assert outcome.metrics.keys() == {"accuracy", "loss"}
+    assert outcome.metrics.keys() == {
+        "accuracy", "loss", "nll", "brier", "ece", "auroc", "macro_f1",
+    }  # fmt: skip
     assert len(outcome.data.fingerprint) == 64
 
 
