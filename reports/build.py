@@ -6,9 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from lightning_bench.reports import inputs_digest
 from lightning_bench.reports.figures import captions
 from lightning_bench.reports.figures.figure_data import FigureData
-from lightning_bench.reports.report import Report, State
+from lightning_bench.reports.report import Fact, Report, State
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.statistics import per_example, ranking, samples, tuning_effort
+from lightning_bench.reports.statistics import (
+    errors,
+    per_example,
+    ranking,
+    samples,
+    tuning_effort,
+)
+from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.tables import (
     across_data_sets,
     convergence,
@@ -25,22 +32,29 @@ from lightning_bench.reports.text import findings, provenance_lines, tuning_line
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
 
+#: Bins of nobody's reliability diagram.
+NO_BINS: Mapping[str, Floats] = {}
+
+
 def build(
     request: Request,
     runs: Sequence[ReportedRun],
     predictions: Mapping[str, per_example.Predictions] | None = None,
     drawable: Callable[[FigureData], None] | None = None,
+    reliability: Mapping[str, Floats] | None = NO_BINS,
 ) -> Report:
     """The report on these runs. The main table depends on metrics and parameter counts alone.
 
     `predictions` are the per-example results by key that could be read; None if nobody tried.
+    `reliability` are the bins of the runs' reliability diagrams by key, as far as they are known;
+    None where they were too many to be read, which the report says.
     `drawable` is called as soon as it is known what is to be drawn, before the rest is worked out.
     """
     collected = samples.collect(request, runs)
     rankings = ranking.rank(request, collected)
     everywhere = across_data_sets.table(request, collected)
     main = results.table(request, collected, rankings)
-    figures = captions.captions(request, collected, everywhere)
+    figures = captions.captions(request, collected, everywhere, reliability or {})
     searches = tuning_effort.search_lines(request)
     if drawable:
         known = (table for table in (main, everywhere) if table)
@@ -74,9 +88,17 @@ def build(
         tables=[table for table in tables if table and table.rows],
         comparisons=rankings.comparisons,
         examples=compared,
+        errors=errors.errors(request, collected, predictions or {}),
         lost=failed_attempts.lost(request, runs),
         searches=searches,
         figures=figures,
-        facts=provenance_lines.facts(request, runs),
+        facts=[*provenance_lines.facts(request, runs), *_untold(request, reliability)],
         sheets=request.sheets,
     )
+
+
+def _untold(request: Request, reliability: Mapping[str, Floats] | None) -> list[Fact]:
+    """What the report leaves out since it would take long to read."""
+    if reliability is not None or not request.classes:
+        return []
+    return [Fact(label="Reliability", text="of so many runs no diagrams are drawn")]

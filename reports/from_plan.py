@@ -16,6 +16,8 @@ from lightning_bench.reports.tables import failed_attempts
 
 #: A report compares trained models on the test examples up to these; it takes about a second.
 MOST_PAIRS, MOST_EXAMPLES = 300, 2_000_000
+#: It reads what is kept beside the predictions, for reliability diagrams, of up to so many runs.
+MOST_DIAGRAMS = 1_000
 
 
 def runs(plan: Plan, store: Store) -> list[ReportedRun]:
@@ -63,6 +65,28 @@ def few_predictions(plan: Plan) -> dict[str, Any] | None:
     pairs = comb(len(plan.study.entries), 2) * len(plan.study.data)
     scored = sum(planned.record.scored for planned in plan.runs if planned.record)
     return predictions(plan) if pairs <= MOST_PAIRS and scored <= MOST_EXAMPLES else None
+
+
+def reliability(plan: Plan) -> dict[str, Any] | None:
+    """The bins of the reliability diagrams of finished runs by key; None of very many runs."""
+    from lightning_bench.bench.store import predictions as files
+
+    by_key: dict[str, Any] = {}
+    if len(plan.runs) > MOST_DIAGRAMS:
+        return None
+    for planned in plan.runs:
+        record, attempt = planned.record, planned.attempt
+        if planned.state == "done" and attempt and record and record.probabilities:
+            with suppress(Damaged):
+                arrays = files.read_probabilities(
+                    attempt.folder,
+                    record.probabilities,
+                    only=("reliability",),
+                    recorded_ns=files.recorded_ns(attempt.folder),
+                )
+                if "reliability" in arrays:  # not of several right classes
+                    by_key[planned.key] = arrays["reliability"]
+    return by_key
 
 
 def predictions(plan: Plan, entries: Collection[str] | None = None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lightning_bench.bench.store.record import Examples
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 12
+REPORT_VERSION = 13
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -185,6 +185,38 @@ class OnExamples(Frozen):
         return self.model_copy(update=changes)
 
 
+class Confused(Frozen):
+    """Examples of a class that are taken for another."""
+
+    target: str
+    predicted: str
+    count: Annotated[int, Field(description="of all seeds")]
+    share: Annotated[float, Field(description="of the class's examples")]
+
+
+class Errors(Frozen):
+    """What the entries get wrong on a data set, all seeds pooled.
+
+    `overlap` is of two entries the test examples that both get wrong over those that either gets
+    wrong, summed over all pairs of a run of the one and a run of the other; of an entry with
+    itself, over all pairs of two of its runs.
+    """
+
+    dataset: str
+    seeds: dict[str, int]
+    overlap: Annotated[
+        dict[str, dict[str, float | None]], Field(description="None where nothing is wrong")
+    ] = {}
+    classes: Annotated[list[str], Field(description="of the matrices' rows and columns")] = []
+    confusion: Annotated[
+        dict[str, list[list[int]]],
+        Field(description="entry -> true class -> predicted class -> examples"),
+    ] = {}
+    confused: Annotated[
+        dict[str, list[Confused]], Field(description="the most frequent, of many classes")
+    ] = {}
+
+
 class Fact(Frozen):
     """A line of provenance."""
 
@@ -207,7 +239,16 @@ class Figure(Frozen):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
     kind: Literal[
-        "curves", "size", "growth", "profile", "ranks", "best", "expected", "front", "throughput"
+        "curves",
+        "size",
+        "growth",
+        "profile",
+        "ranks",
+        "best",
+        "expected",
+        "front",
+        "throughput",
+        "reliability",
     ]
     dataset: Annotated[str | None, Field(description="None where it shows them all")] = None
     title: str
@@ -220,6 +261,13 @@ class Figure(Frozen):
     speeds: Annotated[
         dict[str, tuple[float, float, float]],
         Field(description="of throughput: entry -> low end of the interval, median, high end"),
+    ] = {}
+    bins: Annotated[
+        dict[str, list[tuple[int, float, float]]],
+        Field(
+            description="of reliability: entry -> 15 bins, their examples of all seeds, mean"
+            " confidence and share of right ones"
+        ),
     ] = {}
 
 
@@ -252,6 +300,7 @@ class Report(Frozen):
     examples: Annotated[
         list[OnExamples], Field(description="of small studies; bench compare has any pair's")
     ] = []
+    errors: Annotated[list[Errors], Field(description="of small studies with classes")] = []
     lost: list[Lost] = []
     searches: list[SearchLines] = []
     figures: list[Figure] = []

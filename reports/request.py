@@ -25,12 +25,14 @@ PERCENT = (
     "f1",
     "f1_mismatched",
     "macro_f1",
+    "ece",
+    "auroc",
     "matthews",
     "pearson",
     "spearman",
 )
 # Whatever is not here is better when higher.
-LOWER_IS_BETTER = ("loss", "perplexity", "error", "mse", "mae")
+LOWER_IS_BETTER = ("loss", "perplexity", "error", "mse", "mae", "nll", "brier", "ece")
 
 
 class ReportedRun(Frozen):
@@ -92,6 +94,9 @@ class Request(Frozen):
         dict[str, Annotated[list[str], Field(min_length=1)]],
         Field(min_length=1, description="by data set; the first is primary, and ranked"),
     ]
+    classes: Annotated[
+        dict[str, list[str]], Field(description="their labels, by data set, where it has classes")
+    ] = {}
     higher_is_better: Annotated[
         dict[str, bool], Field(description="by metric; what is left out goes by its name")
     ] = {}

@@ -68,7 +68,8 @@ def make(
         drawn = drawing_process.files(data, runs, kinds, drawing)
 
     predictions = from_plan.few_predictions(plan)
-    report = build(request, runs, predictions, draw if kinds else None)
+    reliability = from_plan.reliability(plan) if kinds else {}
+    report = build(request, runs, predictions, draw if kinds else None, reliability)
     write(report, runs, target, wanted, show, drawn)
     _write_chosen(plan, target)
     return report
@@ -128,6 +129,8 @@ def on_examples(plan: "Plan", store: "Store", a: str, b: str) -> list[OnExamples
 
 def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Request:
     """A plan's report as it is asked for, with what the catalogues of models and data know."""
+    from lightning_bench.bench.study import class_metrics
+    from lightning_bench.bench.study.class_metrics import CLASS_METRICS
     from lightning_bench.data import catalogue as data_catalogue
     from lightning_bench.reports.text import provenance_lines
 
@@ -137,11 +140,24 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         study=study,
         models={label: model_facts(entry) for label, entry in study.resolved.items()},
         metrics={
-            name: [*dataset.reported, *_measured(plan, name)] for name, dataset in datasets.items()
+            name: [
+                *dataset.reported,
+                *class_metrics.shown(study.metrics, dataset),
+                *_measured(plan, name),
+            ]
+            for name, dataset in datasets.items()
+        },
+        classes={
+            name: [*dataset.labels, *map(str, range(len(dataset.labels), dataset.classes))]
+            for name, dataset in datasets.items()
+            if dataset.task == "classify"
         },
         counted=_counted(study) if not study.seeds else {},
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
-        higher_is_better=dict(data_catalogue.HIGHER_IS_BETTER),
+        higher_is_better={
+            **{name: metric.higher_is_better for name, metric in CLASS_METRICS.items()},
+            **data_catalogue.HIGHER_IS_BETTER,
+        },
         percent=[*PERCENT, *_shifted(datasets.values())],
         published=published_pages.for_study(study, against),
         facts={

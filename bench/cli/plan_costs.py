@@ -8,6 +8,7 @@ from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan import estimate, machines
 from lightning_bench.bench.plan.estimate import Estimate, Unknown
+from lightning_bench.bench.plan.plan import probability_bytes
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.study import inputs
 
@@ -128,8 +129,11 @@ class Costs:
             for each in sets
             if each.kind == "image" and not each.streamed
         )
+        probabilities = probability_bytes(plan)
         parts = [f"{_bytes(fetched)} of data to fetch, where they are not here"] if fetched else []
         parts += [f"{_bytes(kept)} of decoded images in the cache"] if kept > 2**24 else []
+        if probabilities:
+            parts.append(f"at most {_bytes(probabilities)} of class probabilities")
         if parts:
             yield f"disk: {', '.join(parts)}"
 
@@ -158,7 +162,7 @@ def _basis(known: "Sequence[tuple[Expected, int]]") -> str:
 
 
 def _bytes(size: float) -> str:
-    for unit, scale in (("TB", 1e12), ("GB", 1e9)):
-        if size >= scale:
-            return f"{size / scale:,.3g} {unit}"
-    return f"{max(1, round(size / 1e6)):,} MB"
+    """In the largest unit that there is one of."""
+    units = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+    unit, scale = next(((u, s) for u, s in units if size >= s), units[-1])
+    return f"{size / scale:,.3g} {unit}"

@@ -43,16 +43,21 @@ class Runner:
     retry_failed: bool = False
     quiet: bool = False
     verbose: bool = False
+    add_probabilities: bool = False
 
     def execute(
         self, plan: "Plan", storage: "BaseStorage | None", mirror: "Mirror | None"
     ) -> "Plan":
         """Stages that searches start from, the searches, the runs; then the plan as of now."""
+        from lightning_bench.bench.plan.plan import adding_probabilities
+
         if storage is not None:
             stages = replace(plan, runs=[])
             if lacks_runs(stages, retry_failed=self.retry_failed):
                 self.run(stages, mirror)
             plan = self.search(plan, storage)
+        if self.add_probabilities:
+            plan = adding_probabilities(plan)
         if lacks_runs(plan, retry_failed=self.retry_failed):
             self.run(plan, mirror)
         return make_plan(plan.study, self.store)

@@ -40,6 +40,7 @@ class Execution:
     strategy: Strategy = "ddp"
     compile: bool = False
     checkpoint_s: float = 600.0  # the longest time between two checkpoints
+    keep_probabilities: bool = True  # of classes, with the predictions
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class JobSpec:
     strategy: Strategy = "ddp"
     compile: bool = False
     checkpoint_s: float = 600.0  # the longest time between two checkpoints
+    keep_probabilities: bool = True  # of classes, with the predictions
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt whose weights to start from; by default the newest
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from lightning_bench.bench.execute.job import Execution
 from lightning_bench.bench.store.record import Environment, Provenance, Record
+from lightning_bench.bench.study.class_metrics import is_class_metric
 
 _PROVENANCE = (
     "git_revision", "git_dirty", "host", "device", "device_kind", "devices", "threads", "strategy",
@@ -48,8 +49,11 @@ def compare(
     after: Record,
     environments: Mapping[str, Environment],
 ) -> Reproduction:
-    """Compare two records of one spec: test metrics, predictions and learning curve."""
-    names = before.metrics.keys() | after.metrics.keys()
+    """Compare two records of one spec: test metrics, predictions and learning curve.
+
+    Metrics of classes that the first record could not have yet are left out.
+    """
+    names = before.metrics.keys() | {name for name in after.metrics if not is_class_metric(name)}
     pairs = {
         name: (before.metrics.get(name, math.nan), after.metrics.get(name, math.nan))
         for name in sorted(names)
@@ -59,6 +63,7 @@ def compare(
         not moved
         and before.predictions == after.predictions
         and before.weights == after.weights
+        and before.probabilities == after.probabilities
         and before.curve == after.curve
     )
     close = all(abs(was - now) <= TOLERANCE for was, now in pairs.values())

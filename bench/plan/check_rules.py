@@ -19,6 +19,7 @@ from lightning_bench.bench.store.integrity import problem
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Record
 from lightning_bench.bench.store.store import WEIGHTS, Damaged
 from lightning_bench.bench.store.trial import with_fewer_trials
+from lightning_bench.bench.study.class_metrics import CLASS_METRICS
 
 RULES_VERSION = 3
 
@@ -261,8 +262,13 @@ def _of_predictions(folder: Path, record: Record, metric_of: MetricOf) -> Iterat
     except Damaged as error:
         yield str(error)
         return
+    if record.probabilities:
+        try:
+            arrays |= predictions.read_probabilities(folder, record.probabilities)
+        except Damaged as error:
+            yield str(error)
     scored = 0
-    for name in arrays:
+    for name in list(arrays):
         if name == "index" or name.endswith("_index"):
             prefix = name.removesuffix("index")
             split = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
@@ -280,13 +286,16 @@ def _of_split(
     count = len(arrays["index"])
     if arrays["index"].tolist() != list(range(count)):
         yield f"its predictions{of} are not of every example once, in order"
-    elif any(len(arrays.get(array, ())) != count for array in ("target", "predicted")):
+    elif any(len(arrays.get(array, ())) != count for array in ("target", "predicted")) or any(
+        len(arrays[array]) != count for array in ("probabilities", "likeliest") if array in arrays
+    ):
         yield f"its predictions{of} and targets are not as many as its examples"
     else:
         for metric, value in record.metrics.items():
             base = metric.removesuffix(f"_{name}")
             given = metric_of(base, arrays) if bool(name) == (base != metric) else None
-            close = OF_SHARES if base.endswith("accuracy") else OF_OTHERS
+            exact = base.endswith("accuracy") or base in CLASS_METRICS
+            close = OF_SHARES if exact else OF_OTHERS
             if given is not None and not math.isclose(value, given, rel_tol=close, abs_tol=close):
                 yield f"its record says {metric} {value:.6g}, its predictions {given:.6g}"
 

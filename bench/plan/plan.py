@@ -17,6 +17,9 @@ from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Attempt
 from lightning_bench.bench.store.trial import Ledger
+from lightning_bench.bench.study import class_metrics
+from lightning_bench.bench.study.class_metrics import tests_kept, too_many
+from lightning_bench.bench.study.inputs import dataset_of
 from lightning_bench.bench.study.study import Run, Study
 
 State = Literal["done", "missing", "stale", "failed", "running"]
@@ -131,6 +134,35 @@ class Plan:
         for planned in chosen:
             unique.setdefault(planned.key, planned)
         return list(unique.values())
+
+
+def adding_probabilities(plan: Plan) -> Plan:
+    """The plan in which a run is missing, too, that is done but kept no class probabilities."""
+
+    def judged(planned: PlannedRun) -> PlannedRun:
+        record = planned.record
+        if planned.state != "done" or record is None:
+            return planned
+        if record.probabilities or record.too_many_probabilities:
+            return planned
+        if not tests_kept(dataset_of(planned.run.spec.data)):
+            return planned
+        reason = "done, but no class probabilities were kept"
+        return replace(planned, state="missing", reason=reason)
+
+    return replace(plan, runs=[judged(planned) for planned in plan.runs])
+
+
+def probability_bytes(plan: Plan) -> int:
+    """At most so many bytes of class probabilities the runs to come keep; 0 where none are kept."""
+    if plan.study.predictions == "labels":
+        return 0
+    found = 0
+    for planned in plan.to_run():
+        dataset = dataset_of(planned.run.spec.data)
+        if planned.run.spec.tested and not too_many(dataset, dataset.splits):
+            found += class_metrics.probability_bytes(dataset, dataset.splits)
+    return found
 
 
 def make(

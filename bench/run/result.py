@@ -1,7 +1,6 @@
 """The result of an attempt, or its failure, written as its record."""
 
 import hashlib
-import io
 import threading
 import time
 from contextlib import suppress
@@ -18,6 +17,7 @@ from lightning_bench.bench.run import cuda_device
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.training import Outcome
 from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store.predictions import OF_CLASSES, Arrays
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import (
     Cost,
@@ -27,8 +27,9 @@ from lightning_bench.bench.store.record import (
     Gpu,
     Record,
 )
-from lightning_bench.bench.store.store import PREDICTIONS, WEIGHTS, Store
-from lightning_bench.common.files import write_atomically
+from lightning_bench.bench.store.store import PREDICTIONS, PROBABILITIES, WEIGHTS, Store
+from lightning_bench.common.files import rename, temporary_beside, write_atomically
+from lightning_bench.models.tasks.probability_scores import bins_of
 
 
 @dataclass
@@ -58,12 +59,15 @@ class ResultWriter:
 
     def _record(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int) -> Record:
         job, store = self.job, self.store
-        predictions = cost = weights = None
+        predictions = probabilities = cost = weights = None
         if outcome is not None:
             if outcome.weights is not None:
                 weights = _save_weights(self.folder / WEIGHTS, outcome.weights)
             if outcome.predictions:
-                predictions = _save_predictions(self.folder / PREDICTIONS, outcome)
+                by_label, by_class = split_arrays(outcome.predictions)
+                predictions = save_arrays(self.folder / PREDICTIONS, by_label)
+                if by_class:
+                    probabilities = save_arrays(self.folder / PROBABILITIES, by_class)
             total_s = time.perf_counter() - self.clock + outcome.earlier_s
             cost = Cost(
                 parameters=outcome.parameters,
@@ -87,6 +91,8 @@ class ResultWriter:
             scored=outcome.scored if outcome else 0,
             curve=Curve.of(outcome.curve if outcome else []),
             predictions=predictions,
+            probabilities=probabilities,
+            too_many_probabilities=outcome.too_many_probabilities if outcome else "",
             weights=weights,
             start=outcome.start if outcome else None,
             checkpoints=outcome.checkpoints if outcome else {},
@@ -114,13 +120,28 @@ def log_name(rank: int) -> str:
     return f"log-{rank}.txt" if rank else "log.txt"
 
 
-def _save_predictions(path: Path, outcome: Outcome) -> str:
-    """Write the predictions, whole numbers as small as they fit; return the file's SHA-256."""
-    stream = io.BytesIO()
-    small: dict[str, Any] = {name: _small(v) for name, v in outcome.predictions.items()}
-    np.savez_compressed(stream, **small)
-    write_atomically(path, stream.getvalue())
-    return hashlib.sha256(stream.getvalue()).hexdigest()
+def split_arrays(predictions: Arrays) -> tuple[Arrays, Arrays]:
+    """The arrays of predictions.npz and those of probabilities.npz, which has the bins, too."""
+    by_class = {k: v for k, v in predictions.items() if k.endswith(OF_CLASSES)}
+    by_label = {k: v for k, v in predictions.items() if k not in by_class}
+    for name in [name for name in by_class if name.endswith("probabilities")]:
+        prefix = name.removesuffix("probabilities")
+        target, predicted = (predictions[f"{prefix}{of}"] for of in ("target", "predicted"))
+        if target.ndim == 1:
+            by_class[f"{prefix}reliability"] = bins_of(by_class[name], predicted == target)
+    return by_label, by_class
+
+
+def save_arrays(path: Path, arrays: Arrays) -> str:
+    """Write arrays, whole numbers as small as they fit; return the file's SHA-256."""
+    with temporary_beside(path.parent, prefix=f".{path.name}.") as (beside, stream):
+        small: dict[str, Any] = {name: _small(values) for name, values in arrays.items()}
+        np.savez_compressed(stream, **small)
+        stream.flush()
+        with beside.open("rb") as written:
+            digest = hashlib.file_digest(written, "sha256").hexdigest()
+        rename(beside, stream, path)
+    return digest
 
 
 def _save_weights(path: Path, weights: dict[str, torch.Tensor]) -> str:

@@ -40,6 +40,7 @@ from lightning_bench.bench.run.precision import set_float32_precision
 from lightning_bench.bench.run.trainer import make_trainer, seed_everything, silence_warnings
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import DataFacts, Epoch, Start
+from lightning_bench.bench.study import class_metrics
 from lightning_bench.bench.study.compatibility import unfit_devices
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.registry import catalogue
@@ -71,6 +72,7 @@ class Outcome:
     start: Start | None = None
     checkpoints: dict[str, str] = field(default_factory=dict)
     nondeterministic: list[str] = field(default_factory=list)  # operations
+    too_many_probabilities: str = ""  # why not all were kept of classes
 
 
 def train(spec: RunSpec, *, device: str, **settings: Any) -> Outcome:
@@ -107,6 +109,7 @@ def train_once(
     control: Control | None = None,
     find_weights: Callable[[RunSpec], WeightsFile | None] = initial_weights.find,
     keep_weights: bool = False,
+    keep_probabilities: bool = True,
 ) -> Outcome:
     """Train as the spec says, then score the test split once, unless the run is a trial.
 
@@ -138,6 +141,9 @@ def train_once(
         # depend on which batch came first, as on going on from a checkpoint.
         model.compile(dynamic=data.entry.kind == "text")
     task = make_task(model, data.entry, spec.recipe)
+    too_many = class_metrics.too_many(data.entry, data.sizes) if keep_probabilities else ""
+    if keep_probabilities:
+        task.keep_probabilities(class_metrics.tests_kept(data.entry), classes_only=bool(too_many))
     probe = make_probe(spec, data)
     loader = data.train_dataloader() if spec.recipe.epochs else None
     task.progress.total_steps = spec.recipe.epochs * len(loader) if loader else 0
@@ -197,6 +203,7 @@ def train_once(
         weights=final.weights,
         start=start,
         checkpoints=checkpoints,
+        too_many_probabilities=too_many,
     )
 
 

@@ -167,6 +167,7 @@ def _train(
         control=control,
         find_weights=partial(initial_weights.find, store=Store(job.store), attempt=job.start),
         keep_weights=job.keep_weights,
+        keep_probabilities=job.keep_probabilities,
     )
     if job.device == "cuda":
         peak_bytes = int(torch.cuda.max_memory_allocated())

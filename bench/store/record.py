@@ -246,6 +246,13 @@ class Record(_RecordPart):
     predictions: Annotated[
         str | None, Field(description="SHA-256 of predictions.npz beside the record")
     ] = None
+    probabilities: Annotated[
+        str | None,
+        Field(description="SHA-256 of probabilities.npz beside the record, if kept of classes"),
+    ] = None
+    too_many_probabilities: Annotated[
+        str, Field(description="why those of all classes are not in there, if they are not")
+    ] = ""
     weights: Annotated[
         str | None, Field(description="SHA-256 of weights.safetensors beside the record, if kept")
     ] = None

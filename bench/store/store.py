@@ -8,6 +8,7 @@
         checkpoints/          where its training stands; gone once a record is there
         failure-1.json        why rank 1 failed, for rank 0 to put into the record
         predictions.npz       per-example results on the test split
+        probabilities.npz     of a classifier, what it gives each class there
         weights.safetensors   the final weights, of runs that others start from
         request               what somebody outside asks of it: `prune` or `stop`
         record.json           written last, beside and renamed; with a checksum
@@ -46,6 +47,8 @@ from lightning_bench.common.files import is_locked, locked, write_atomically
 WEIGHTS = "weights.safetensors"
 #: The file of its per-example results.
 PREDICTIONS = "predictions.npz"
+#: The file of what a classifier gives each class; a run is done without it, too.
+PROBABILITIES = "probabilities.npz"
 _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","record":'
 

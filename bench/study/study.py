@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -62,6 +62,13 @@ class Study(Settings):
     epochs_to: Annotated[
         dict[str, float], Field(description="columns: the first epoch to reach it, by metric")
     ] = {}
+    metrics: Annotated[
+        list[str], Field(description="more columns of every data set with classes: nll, ece, …")
+    ] = []
+    predictions: Annotated[
+        Literal["probabilities", "labels"],
+        Field(description="what is kept of each test example, beside its label"),
+    ] = "probabilities"
     averages: Annotated[
         dict[str, list[str]], Field(description="columns of means over data sets, by title")
     ] = {}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lightning_bench.bench.study import compatibility
+from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.bench.study.resolved import ResolvedEntry, with_arguments
@@ -138,6 +139,30 @@ def _metrics(study: Study) -> Iterator[PageError]:
             yield PageError(("epochs_to", metric), f"no data set has {metric!r}{hint}")
 
 
+def _class_metrics(study: Study) -> Iterator[PageError]:
+    for i, metric in enumerate(study.metrics):
+        at = ("metrics", i)
+        if metric not in CLASS_METRICS:
+            hint = nearest(metric, CLASS_METRICS)
+            yield PageError(at, f"there is no metric {metric!r} of classes{hint}")
+        elif study.metrics.index(metric) < i:
+            yield PageError(at, f"{metric} is given twice")
+        elif not any(shown([metric], dataset) for dataset in study.datasets.values()):
+            yield PageError(at, _no_class_metric(metric, study))
+        elif study.predictions == "labels" and CLASS_METRICS[metric].of_probabilities:
+            yield PageError(at, f"{metric} needs probabilities, but the page keeps labels alone")
+
+
+def _no_class_metric(metric: str, study: Study) -> str:
+    """Why no data set of a study can have a metric as a further column."""
+    classified = [dataset for dataset in study.datasets.values() if dataset.task == "classify"]
+    if not classified:
+        return f"{metric} is of classes, and no data set here has any"
+    if all(metric in dataset.metrics for dataset in classified):
+        return f"{metric} is shown as it is"
+    return f"{metric} is of more than five classes, and no data set here has so many"
+
+
 def _probes(study: Study) -> Iterator[PageError]:
     for name in study.probes:
         if name not in PROBES:
@@ -194,6 +219,7 @@ RULES = (
     PageRule("data", "every data set is read by an entry", _data),
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
+    PageRule("class metrics", "`metrics` can be computed on a data set", _class_metrics),
     PageRule("probes", "every probe is known", _probes),
     PageRule("stages", "an entry starts from every stage", _stages),
     PageRule("searched", "only what is searched has a space", _searched),

@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lightning_bench.common.targets import NO_LABEL
+from lightning_bench.models.tasks import probability_scores
 from lightning_bench.models.tasks.task import Task
 
 
@@ -29,3 +30,7 @@ class Classify(Task):
     def predict(self, output: Tensor) -> Tensor:
         """The likeliest class."""
         return output.argmax(-1)
+
+    def test_scores(self, predictions: dict[str, Tensor]) -> dict[str, float]:
+        """The metrics of class probabilities, as far as these are kept, and macro F1."""
+        return probability_scores.scores({k: v.cpu().numpy() for k, v in predictions.items()})

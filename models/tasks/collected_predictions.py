@@ -4,18 +4,25 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from lightning_bench.models.tasks.class_probabilities import ClassProbabilities
+
 
 class Predictions(Metric):
-    """Each scored example's index, target, prediction and perhaps loss, sorted by index."""
+    """Each scored example's index, target, prediction and perhaps loss, sorted by index.
+
+    Where `probabilities` are collected, too, rank 0 alone has them in the end.
+    """
 
     full_state_update = False
     index: list[Tensor]
     target: list[Tensor]
     predicted: list[Tensor]
     loss: list[Tensor]
+    probabilities: ClassProbabilities | None
 
     def __init__(self) -> None:
         super().__init__()
+        self.probabilities = None
         for name in ("index", "target", "predicted", "loss"):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn, optim
 from torchmetrics import MeanMetric, Metric
 
+from lightning_bench.models.tasks.class_probabilities import ClassProbabilities
 from lightning_bench.models.tasks.collected_predictions import Predictions
 from lightning_bench.models.tasks.freezing import freeze_body, train_head
 from lightning_bench.models.tasks.optimisation import Optimisation
@@ -76,6 +77,13 @@ class Task(Learner, ABC):
     def average_weights(self, decay: float) -> None:
         """Evaluate with averages of the weights from now on."""
         self.average = Average(self.model, decay)
+
+    def keep_probabilities(self, tests: Iterable[str], *, classes_only: bool = False) -> None:
+        """Keep what each class is given in these tests, or the likeliest classes alone."""
+        for name in tests:
+            predictions = self.test_predictions[self.tests.index(name)]
+            assert isinstance(predictions, Predictions)
+            predictions.probabilities = ClassProbabilities(classes_only=classes_only)
 
     def finish(self) -> None:
         """End the training: the averages, if there are any, are the model's weights now."""
@@ -148,12 +156,18 @@ class Task(Learner, ABC):
         return results
 
     def test_results(self) -> tuple[dict[str, float], dict[str, Tensor]]:
-        """The test metrics and the predictions they come from; all ranks must call it."""
+        """The test metrics and the predictions they come from; all ranks must call it.
+
+        Class probabilities, and metrics of them, are rank 0's alone.
+        """
         metrics: dict[str, float] = {}
         predictions: dict[str, Tensor] = {}
         for i, (name, loss, collected) in enumerate(self._tests()):
             computed = collected.compute()
+            if collected.probabilities is not None:
+                computed |= collected.probabilities.gather(len(computed["index"]), self.device)
             scores = {**self.scores(computed), "loss": loss.compute().item()}
+            scores = {**self.test_scores(computed), **scores}
             metrics |= {f"{key}_{name}" if i else key: value for key, value in scores.items()}
             predictions |= {f"{name}_{key}" if i else key: v for key, v in computed.items()}
         return metrics, predictions
@@ -161,6 +175,11 @@ class Task(Learner, ABC):
     def scores(self, predictions: dict[str, Tensor]) -> dict[str, float]:
         """The metrics of a split."""
         return score(self.metrics, predictions)
+
+    def test_scores(self, predictions: dict[str, Tensor]) -> dict[str, float]:
+        """What is known of a test split alone, once."""
+        del predictions
+        return {}
 
     def _tests(self) -> Iterable[tuple[str, Any, Any]]:
         return zip(self.tests, self.test_losses, self.test_predictions, strict=True)
@@ -171,6 +190,8 @@ class Task(Learner, ABC):
             return
         loss.update(self.losses(output, batch.target))
         predictions.update(batch.indices, batch.target, self.predict(output))
+        if predictions.probabilities is not None:
+            predictions.probabilities.add(batch.indices, output)
 
 
 def _mean() -> MeanMetric:

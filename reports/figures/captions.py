@@ -1,12 +1,17 @@
 """Which figures a report has, and their captions; `draw` draws them."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from lightning_bench.bench.store.record import Record
 from lightning_bench.reports.report import Figure, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
+from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.statistics.samples import Sample, Samples
 from lightning_bench.reports.tables import across_data_sets, depth_scaling, speed
 from lightning_bench.reports.text.numbers import slug
@@ -15,7 +20,12 @@ from lightning_bench.reports.text.numbers import slug
 FEW = 12
 
 
-def captions(request: Request, samples: Samples, everywhere: Table | None) -> list[Figure]:
+def captions(
+    request: Request,
+    samples: Samples,
+    everywhere: Table | None,
+    reliability: Mapping[str, Floats] | None = None,
+) -> list[Figure]:
     """What these runs can show: curves and sizes by data set, and all data sets at once."""
     figures: list[Figure] = []
     for number, dataset in enumerate(request.metrics):
@@ -23,7 +33,7 @@ def captions(request: Request, samples: Samples, everywhere: Table | None) -> li
         if any(figure.name.endswith(f"-{name}") for figure in figures):
             name = f"{name}-{number}"  # a/b and a-b have one slug
         here = {entry: samples[entry, dataset] for entry in request.entries}
-        figures += _DataSet(request, dataset, name, here).figures()
+        figures += _DataSet(request, dataset, name, here, reliability or {}).figures()
     if everywhere:
         figures += _over_all(request, everywhere)
     if len(request.entries) <= FEW:
@@ -45,6 +55,7 @@ class _DataSet:
     dataset: str
     name: str
     samples: dict[str, Sample]  # by entry
+    reliability: Mapping[str, Floats]  # of runs by key
 
     @property
     def metric(self) -> str:
@@ -76,6 +87,7 @@ class _DataSet:
             )
         yield from self._growth()
         yield from self._speeds()
+        yield from self._reliability()
         yield from self._searches()
 
     def _figure(
@@ -105,6 +117,44 @@ class _DataSet:
                 x=speed.unit(self.request),
                 speeds=speeds,
             )
+
+    def _reliability(self) -> Iterator[Figure]:
+        """Confidence against accuracy, where the runs kept class probabilities."""
+        pooled = {
+            entry: np.sum(found, axis=0)
+            for entry, sample in self.samples.items()
+            if (found := [b for r in sample.done.values() if (b := self._bins(r)) is not None])
+        }
+        if not pooled:
+            return
+
+        def mean(entry: str) -> float:
+            values = self.samples[entry].values(self.metric).values()
+            return math.fsum(values) / len(values) if values else -math.inf
+
+        best = sorted(pooled, key=mean, reverse=self.request.higher_better(self.metric))[:FEW]
+        left_out = len(pooled) - len(best)
+        yield self._figure(
+            "reliability",
+            "Reliability",
+            "Of the test examples in each of 15 bins of confidence, the probability of the"
+            " likeliest class: the share that is right, over their mean confidence, all seeds"
+            " pooled. On the dashed line confidence is honest, below it a model claims too much."
+            " Grey: how many examples are in each bin."
+            + f" The {FEW} entries with the best means; {left_out} are left out."
+            * bool(left_out),
+            f"One panel for each entry: share of right examples against confidence, {self.dataset};"
+            " the numbers stand in a table below.",
+            bins={
+                entry: [(round(n), c / n if n else 0.0, r / n if n else 0.0) for n, c, r in bins]
+                for entry, bins in pooled.items()
+                if entry in best
+            },
+        )
+
+    def _bins(self, record: Record) -> Floats | None:
+        found = self.reliability.get(record.key)
+        return found if found is not None and np.isfinite(found).all() else None
 
     def _growth(self) -> Iterator[Figure]:
         """Lines through the entries of a family, over depth and over size."""

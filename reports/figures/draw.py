@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from lightning_bench.reports.figures import draw_speed, draw_tuning
+from lightning_bench.reports.figures import draw_reliability, draw_speed, draw_tuning
 from lightning_bench.reports.figures.colours import INK
 from lightning_bench.reports.figures.figure_data import FigureData, Series, column_of
 from lightning_bench.reports.figures.style import (
@@ -43,6 +43,9 @@ def draw(
         # A glyph that the font lacks is drawn as a box: in a label that is enough.
         warnings.filterwarnings("ignore", "Glyph")
         canvas = Canvas()
+        if figure.kind == "reliability":
+            draw_reliability.draw(canvas, figure)
+            return drawn(canvas, kinds)
         axes = canvas.add_subplot()
         if figure.kind == "curves":
             _curves(axes, data, series, column)

@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 from lightning_bench.reports.report import Report
@@ -67,17 +68,40 @@ FIELDS = (
 )
 COLUMNS = tuple(field.name for field in FIELDS)
 KEY = ("dataset", "entry", "seed", "key", "metric")
+_RUN = KEY[:-1]
 
 
 def csv_text(rows: Iterable[Row]) -> str:
     """The rows as CSV."""
+    lines, names = [_csv_line(COLUMNS)], dict[Value, str]({"": ""})
+    place = COLUMNS.index("metric")
+    assert COLUMNS[place + 1] == "value"
+    for found in _by_run(rows):
+        # Of a run's rows all but these two are the same, and made into text once.
+        before, after = (
+            _csv_line([found[0].get(column) for column in part])
+            for part in (COLUMNS[:place], COLUMNS[place + 2 :])
+        )
+        for row in found:
+            metric, value = row.get("metric", ""), row.get("value", "")
+            if metric not in names:
+                names[metric] = _csv_line([metric])
+            lines.append(f"{before},{names[metric]},{value},{after}")
+    return "\n".join(lines) + "\n"
+
+
+def _csv_line(values: Iterable[Value]) -> str:
+    """Some values of a line, without its end."""
     file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        values = [row.get(column) for column in COLUMNS]
-        writer.writerow([_disarmed(v) if isinstance(v, str) else v for v in values])
+    shown = [_disarmed(value) if isinstance(value, str) else value for value in values]
+    csv.writer(file, lineterminator="").writerow(shown)
     return file.getvalue()
+
+
+def _by_run(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows of each run, which follow each other and differ in metric and value alone."""
+    for _, found in groupby(rows, key=lambda row: [row.get(name) for name in _RUN]):
+        yield list(found)
 
 
 def parquet(report: Report, rows: Iterable[Row]) -> bytes:
@@ -98,11 +122,30 @@ def parquet(report: Report, rows: Iterable[Row]) -> bytes:
         ],
         metadata={"title": report.title, "report": report.inputs},
     )
-    # By way of JSON, since arrays that are made from lists import pandas, which takes longer.
-    lines = "\n".join(map(json.dumps, rows)).encode()
+    by_run = list(_by_run(rows))
     table = schema.empty_table()
-    if lines:
-        table = read_json(io.BytesIO(lines), parse_options=ParseOptions(explicit_schema=schema))
+    if by_run:
+        # By way of JSON, since arrays that are made from lists import pandas, which takes longer:
+        # what is a run's once, and its results with the place of their run.
+        place = pyarrow.field("place", pyarrow.int64())
+        results = pyarrow.schema([place, schema.field("metric"), schema.field("value")])
+        of_runs = [found[0] | {"metric": None, "value": None} for found in by_run]
+        of_results = [
+            {"place": place, "metric": row.get("metric"), "value": row.get("value")}
+            for place, found in enumerate(by_run)
+            for row in found
+        ]
+        runs_table, results_table = (
+            read_json(
+                io.BytesIO("\n".join(map(json.dumps, part)).encode()),
+                parse_options=ParseOptions(explicit_schema=explicit),
+            )
+            for part, explicit in ((of_runs, schema), (of_results, results))
+        )
+        table = runs_table.take(results_table["place"])
+        for name in ("metric", "value"):
+            number = table.schema.get_field_index(name)
+            table = table.set_column(number, schema.field(name), results_table[name])
     file = io.BytesIO()
     write_table(table.select(COLUMNS).cast(schema), file, compression="zstd")
     return file.getvalue()

@@ -30,6 +30,7 @@ def render(report: Report, runs: Sequence[ReportedRun]) -> str:
         runs,
         cell=_cell,
         groups=_groups,
+        shade=_shade,
         anchors=anchors,
         metrics=metrics,
         columns={(c.dataset, c.metric): c for c in report.tables[0].columns},
@@ -58,6 +59,11 @@ def _placeholder(figure: str) -> Markup:
 
 def _groups(table: Table) -> list[tuple[str, list[Row]]]:
     return [(name, list(rows)) for name, rows in groupby(table.rows, key=lambda row: row.group)]
+
+
+def _shade(share: float) -> Markup:
+    """The attribute that gives a cell of a matrix its colour."""
+    return Markup('style="--share: {:.2f}"').format(share)
 
 
 def _asset(name: str) -> Markup:

@@ -106,6 +106,11 @@ def _facts(run: ReportedRun) -> Facts:
     ]
     if record.predictions:
         facts.append(("Predictions", f"predictions.npz, SHA-256 {record.predictions[:16]}…"))
+    if record.probabilities:
+        digest = record.probabilities[:16]
+        facts.append(("Class probabilities", f"probabilities.npz, SHA-256 {digest}…"))
+    if record.too_many_probabilities:
+        facts.append(("Not all kept", record.too_many_probabilities))
     if cost := record.cost:
         facts += [
             ("Training", f"{cost.train_s:.4g} s"),

@@ -46,9 +46,9 @@ def _compare_on(
     metric: str,
 ) -> Iterator[OnExamples]:
     """The pairs on one data set; none where entries scored different examples."""
-    by_entry = _by_entry_and_seed(request, samples, predictions, dataset)
+    by_entry = by_entry_and_seed(request, samples, predictions, dataset)
     everything = [one for by_seed in by_entry.values() for one in by_seed.values()]
-    if len(by_entry) < 2 or not _same_examples(everything) or sums(metric, everything[0]) is None:
+    if len(by_entry) < 2 or not same_examples(everything) or sums(metric, everything[0]) is None:
         return
     arrays = redrawn(metric, [list(by_seed.values()) for by_seed in by_entry.values()])
     # Of each entry and seed the metric on every draw.
@@ -81,7 +81,7 @@ def _compare_on(
         )
 
 
-def _by_entry_and_seed(
+def by_entry_and_seed(
     request: Request, samples: Samples, predictions: Mapping[str, Predictions], dataset: str
 ) -> dict[str, dict[int, Predictions]]:
     """The predictions that could be read, of the entries that have any."""
@@ -96,7 +96,7 @@ def _by_entry_and_seed(
     return {entry: by_seed for entry, by_seed in by_entry.items() if by_seed}
 
 
-def _same_examples(everything: Sequence[Predictions]) -> bool:
+def same_examples(everything: Sequence[Predictions]) -> bool:
     """Whether all of them scored the same examples; of a masked text other tokens may be hidden."""
     first = everything[0]
     return all(
@@ -117,8 +117,8 @@ def only(metric: str, a: Predictions, b: Predictions) -> tuple[int, int] | None:
     """How many examples only `a` gets right, and only `b`; None where none is right or wrong."""
     if metric != "accuracy":
         return None
-    right, other = (_right(one)[:, 0] for one in (a, b))
-    return int(np.sum(right > other)), int(np.sum(other > right))
+    ours, other = (right(one)[:, 0] for one in (a, b))
+    return int(np.sum(ours > other)), int(np.sum(other > ours))
 
 
 def redrawn(metric: str, found: Sequence[Sequence[Predictions]]) -> list[Floats]:
@@ -172,7 +172,7 @@ def sums(metric: str, predictions: Predictions) -> Sums | None:
     predictions = _of_head(metric, predictions)
     predicted, target = predictions["predicted"], predictions["target"]
     if metric in {"accuracy", "nsp_accuracy"}:
-        return _right(predictions), _ratio
+        return right(predictions), _ratio
     if metric == "masked_accuracy":  # of a text: how many tokens were right, and how many masked
         return _columns(predicted, target), _ratio
     if metric == "perplexity":
@@ -205,7 +205,7 @@ def _columns(*columns: npt.NDArray[Any]) -> Floats:
     return np.stack([column.astype(np.float64) for column in columns], axis=1)
 
 
-def _right(predictions: Predictions) -> Floats:
+def right(predictions: Predictions) -> Floats:
     """For each example whether it is right and whether it counts."""
     predicted, target = predictions["predicted"], predictions["target"]
     if target.ndim == 1:

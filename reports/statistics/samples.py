@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lightning_bench.bench.store.record import Record
+from lightning_bench.bench.study.class_metrics import CLASS_METRICS
 from lightning_bench.reports.request import ReportedRun, Request
 
 
@@ -56,7 +57,8 @@ class Sample:
             return {"divergence": "diverged"}.get(failures[0], failures[0])
         states = {run.state for run in self.runs}
         if states == {"done"}:
-            return f"no {metric}"
+            lacking = any(not_kept(record, metric) for record in self.done.values())
+            return "not kept" if lacking else f"no {metric}"
         order = ("running", "stale", "missing", "pruned", "done")
         return next(state for state in order if state in states)
 
@@ -66,6 +68,20 @@ class Sample:
         return (
             any(run.state == "failed" for run in self.runs) or len(self.values(metric)) < expected
         )
+
+
+def not_kept(record: Record | None, metric: str) -> str:
+    """Why a finished run lacks a metric of its class probabilities, which it could have."""
+    if record is None or metric in record.metrics or metric not in CLASS_METRICS:
+        return ""
+    if record.too_many_probabilities:
+        return f"kept no class probabilities: {record.too_many_probabilities}"
+    if record.probabilities:
+        return ""
+    return (
+        f"kept no class probabilities, of which {metric} is made; bench run --add-probabilities"
+        " runs such runs again"
+    )
 
 
 Samples = Mapping[tuple[str, str], Sample]

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from lightning_bench.bench.study.class_metrics import CLASS_METRICS
 from lightning_bench.common.messages import ranges
-from lightning_bench.reports.report import Cell, Column, Row, Table
+from lightning_bench.reports.report import Cell, Column, Note, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.statistics.ranking import Rankings
+from lightning_bench.reports.statistics.samples import not_kept
 from lightning_bench.reports.tables import published_rows, training_devices, tuning
 from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import heading
@@ -52,7 +54,7 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         caption=caption if trained else _COUNTED,
         columns=columns,
         rows=published_rows.grouped([*ours, *theirs]),
-        notes=[*notes.all(), *training_devices.notes(collected)],
+        notes=[*notes.all(), *training_devices.notes(collected), *_class_metrics(columns)],
     )
 
 
@@ -184,7 +186,9 @@ def _explain(sample: samples.Sample, metric: str, absent: str) -> list[str]:
     for run in sample.runs:
         if run.state == "done" and (run.seed in values or sample.draws_nothing):
             continue
-        if run.state == "done":
+        if run.state == "done" and not_kept(run.record, metric):
+            reason = not_kept(run.record, metric)
+        elif run.state == "done":
             reason = f"has no finite {metric}"
         elif run.record and run.record.failure and run.state == "failed":
             failure = run.record.failure
@@ -271,6 +275,13 @@ def _count_column(cells: Sequence[Cell]) -> Column:
         scale=scale,
         decimals=min(max(2 - math.floor(math.log10(smallest)), 0), 3),
     )
+
+
+def _class_metrics(columns: Iterable[Column]) -> list[Note]:
+    """What the metrics of classes mean that stand in the table."""
+    shown = dict.fromkeys(c.metric for c in columns if c.metric in CLASS_METRICS)
+    texts = [f"{name.replace('_', ' ')}: {CLASS_METRICS[name].title}" for name in shown if name]
+    return [Note(text=f"{'; '.join(texts)}.")] if texts else []
 
 
 def _caption(

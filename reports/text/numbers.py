@@ -149,6 +149,22 @@ EXAMPLES = (
 )
 
 
+ERRORS = (
+    "Test examples that entries get wrong, all seeds pooled. Overlap: of two entries, what both get"
+    " wrong over what either gets wrong, summed over all pairs of a run of the one and a run of the"
+    " other; of an entry with itself, over pairs of two of its runs, so that the diagonal says how"
+    " alike training again errs. A confusion matrix has the true class in its rows. None of it is a"
+    " claim."
+)
+
+
+def share(count: int, total: int) -> str:
+    """Per cent of a total without decimals; nothing for none, and `<1` for next to none."""
+    if not count:
+        return "·"
+    return "<1" if count / total < 0.005 else f"{100 * count / total:.0f}"
+
+
 def reach(values: Sequence[float], form: str = "{:,.0f}") -> str:
     """`3–12`, from the least to the greatest; a dash for none."""
     ends = [form.format(end) for end in (min(values), max(values))] if values else ["–"]

@@ -1,6 +1,6 @@
 """`bench check`: are a study's records within the rules that make its table honest?"""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
@@ -15,7 +15,9 @@ from lightning_bench.bench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.plan.check_rules import Printed
+    from collections.abc import Mapping
+
+    from lightning_bench.bench.plan.check_rules import MetricOf, Printed
     from lightning_bench.bench.study.study import Study
 
 BROKEN = 3
@@ -32,11 +34,10 @@ def check_command(
     study, opened = open_study(name, scale, settings, store)
     from lightning_bench.bench.plan import check_rules
     from lightning_bench.bench.plan.check_rules import RULES_VERSION
-    from lightning_bench.reports.statistics.per_example import metric_of
 
     more = [
         check_rules.plausible(_printed(study)),
-        check_rules.verified(metric_of),
+        check_rules.verified(_metrics_of()),
         check_rules.known(opened.read_environment),
     ]
     results = check_rules.check(make_plan(study, opened), more)
@@ -66,6 +67,29 @@ def check_command(
     verdict = f"{broken} of {len(results)} rules are broken" if broken else "all rules are kept"
     console.print(f"\n{study.name} ({study.scale}), rules {RULES_VERSION}: {verdict}")
     return BROKEN if broken else 0
+
+
+def _metrics_of() -> "MetricOf":
+    """A function that gives a metric of a split by what was kept of its examples.
+
+    It remembers those of classes, which are computed all at once, for the split of its last call.
+    """
+    from lightning_bench.bench.study.class_metrics import CLASS_METRICS
+    from lightning_bench.models.tasks import probability_scores
+    from lightning_bench.reports.statistics import per_example
+
+    last: Mapping[str, Any] | None = None
+    scores: dict[str, float] = {}
+
+    def metric_of(metric: str, predictions: "Mapping[str, Any]") -> float | None:
+        nonlocal last, scores
+        if metric not in CLASS_METRICS:
+            return per_example.metric_of(metric, predictions)
+        if predictions is not last:
+            last, scores = predictions, probability_scores.scores(predictions)
+        return scores.get(metric)
+
+    return metric_of
 
 
 def _printed(study: "Study") -> "list[Printed]":

@@ -1,5 +1,6 @@
 """`bench describe`: all that is known of one study, model or data set."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -28,6 +29,7 @@ def describe_command(name: AnyName, scale: Scale = None, output: OutputFormat = 
 def _facts(name: str, scale: str | None) -> dict[str, Any]:
     from lightning_bench import studies
     from lightning_bench.bench.errors import UserError
+    from lightning_bench.bench.study import class_metrics
     from lightning_bench.common.messages import nearest
     from lightning_bench.data import catalogue as data_catalogue
     from lightning_bench.models.errors import ModelError
@@ -38,7 +40,9 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
         return _study(name, scale)
     if name in data_catalogue.entries() or name.startswith(("folder:", "text:")):
         dataset = data_catalogue.find(name)
-        return {"name": name, "what": "data set", **_applicable(asdict(dataset))}
+        facts = {"name": name, "what": "data set", **_applicable(asdict(dataset))}
+        further = _class_metrics(class_metrics.shown(class_metrics.CLASS_METRICS, dataset))
+        return facts | ({"further_metrics": further} if further else {})
     try:
         entry = model_catalogue.find(name)
     except ModelError:
@@ -80,10 +84,19 @@ def _study(name: str, scale: str | None) -> dict[str, Any]:
             for label, e in loaded.entries.items()
         },
         **({"starts": origins} if (origins := loaded.origins()) else {}),
+        **({"metrics": metrics} if (metrics := _class_metrics(loaded.metrics)) else {}),
+        "predictions": loaded.predictions,
         "seeds": loaded.seeds,
         "runs": len(loaded.before()) + len(loaded.runs()),
         "recipe": loaded.recipe.model_dump(),
     }
+
+
+def _class_metrics(names: Iterable[str]) -> dict[str, str]:
+    """Metrics that a page's `metrics:` may name, and what they are."""
+    from lightning_bench.bench.study.class_metrics import CLASS_METRICS
+
+    return {name: CLASS_METRICS[name].title for name in names}
 
 
 def _argument(argument: Any) -> str:

@@ -50,6 +50,7 @@ def reproduce_command(
     }
     execution = replace(
         execution_of(before.provenance),
+        keep_probabilities=before.probabilities is not None,
         **{name: value for name, value in changes.items() if value is not None},
     )
     try:

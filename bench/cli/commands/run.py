@@ -74,6 +74,13 @@ def run_command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed runs again, too.")
     ] = False,
+    add_probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--add-probabilities",
+            help="Run again, too, what is done but kept no class probabilities.",
+        ),
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Show failures alone, then the tables.")
     ] = False,
@@ -101,6 +108,8 @@ def run_command(
     use_data_root(data_root)
     study, opened = open_study(name, scale, settings, store, cluster)
     plan = make_plan(study, opened)
+    if add_probabilities:
+        plan = _adding_probabilities(plan)
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -115,12 +124,21 @@ def run_command(
             strategy=strategy,
             compile=compiled,
             checkpoint_s=60 * checkpoint_minutes,
+            keep_probabilities=study.predictions == "probabilities",
         )
         if local and device == "auto" and execution.device == "cpu":
             _announce_unused(console, quiet=quiet)
         room = demand(execution.device, execution.devices, execution.threads) if local else _QUEUE
         runner = Runner(
-            console, opened, execution, launcher, jobs or room, retry_failed, quiet, verbose
+            console,
+            opened,
+            execution,
+            launcher,
+            jobs or room,
+            retry_failed,
+            quiet,
+            verbose,
+            add_probabilities,
         )
         preflight.demand_fit(plan, execution, local=local)
         preflight.demand_inputs(plan)
@@ -146,6 +164,17 @@ def run_command(
         if mirror is not None:
             mirror.reported(target)
     return _left(console, plan)
+
+
+def _adding_probabilities(plan: "Plan") -> "Plan":
+    """The plan with the runs again that kept none, unless the page would keep none again."""
+    from lightning_bench.bench.plan.plan import adding_probabilities
+
+    if plan.study.predictions == "labels":
+        raise UserError(
+            "--add-probabilities: the page keeps labels alone; --set predictions=probabilities"
+        )
+    return adding_probabilities(plan)
 
 
 def _announce_unused(console: "Console", *, quiet: bool) -> None:

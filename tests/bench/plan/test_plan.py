@@ -166,3 +166,38 @@ def test_failed_runs_are_repeated_on_demand_and_lost_ones_always(page, kind: str
     assert (key in {p.key for p in plan.to_run()}) == (kind == "infrastructure")
     again = next(p for p in plan.to_run(retry_failed=True) if p.key == key)
     assert again.next_attempt == 5
+
+
+def test_runs_without_probabilities_are_done_and_run_again_on_demand_alone(page) -> None:
+    study = load(page(study_page(entries={"A": WIDE, "B": NARROW}, seeds=2)))
+    runs = study.runs()
+    kept = [record(run.spec, probabilities="d" * 64) for run in runs[:2]]
+    labels = record(runs[2].spec)
+    many = record(runs[3].spec, too_many_probabilities="10,450 classes")
+    attempts = {made.key: recorded(made) for made in (*kept, labels, many)}
+    plan = plans.make(study, runs, attempts, lambda _: SOURCES)
+    assert plan.to_run() == []
+    again = plans.adding_probabilities(plan)
+    assert [p.key for p in again.to_run()] == [runs[2].key]
+    assert again.runs[2].reason == "done, but no class probabilities were kept"
+    assert again.to_run()[0].next_attempt == labels.attempt + 1
+
+
+def test_the_plan_knows_what_class_probabilities_will_take(page) -> None:
+    text = study_page(data=["digits", "polarity"], entries={"A": WIDE, "T": {"model": "bag"}})
+    study = load(page(text))
+    runs = study.runs()
+    plan = plans.make(study, runs, {}, lambda _: SOURCES)
+    assert plans.probability_bytes(plan) == 2 * (359 * 10 + 1000 * 2)
+    attempts = {runs[0].key: recorded(record(runs[0].spec))}
+    rest = plans.make(study, runs, attempts, lambda _: SOURCES)
+    assert plans.probability_bytes(rest) == 2 * 1000 * 2
+    labels = study.model_copy(update={"predictions": "labels"})
+    assert plans.probability_bytes(plans.make(labels, runs, {}, lambda _: SOURCES)) == 0
+
+
+def test_more_probabilities_than_are_kept_are_not_counted(page) -> None:
+    text = study_page(data=[{"name": "imagenet21k"}], entries={"A": {"model": "mlp"}})
+    study = load(page(text))
+    plan = plans.make(study, study.runs(), {}, lambda _: SOURCES)
+    assert plans.probability_bytes(plan) == 0

@@ -1,5 +1,6 @@
 """What a record claims, held against its files, on a study run by the installed command."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from lightning_bench.bench.plan.check_rules import _of_predictions
+from lightning_bench.bench.run.result import save_arrays
 from lightning_bench.bench.store.record import Record
-from lightning_bench.bench.store.store import PREDICTIONS, Attempt, Store
+from lightning_bench.bench.store.store import PREDICTIONS, PROBABILITIES, Attempt, Store
+from lightning_bench.bench.study.class_metrics import CLASS_METRICS
 from lightning_bench.reports.statistics.per_example import metric_of
 from tests.commands import bench
 from tests.factory import record, study_page
@@ -105,8 +108,35 @@ def test_a_record_may_claim_what_its_predictions_give_and_nothing_else(folder: P
     other = attempt(folder, "lenet")
     shutil.copy(other.folder / PREDICTIONS, attempt(folder).folder)
     assert other.record
-    (said,) = claim(folder, predictions=other.record.predictions)["predictions"]
-    assert "its record says accuracy" in said
+    told_of = claim(folder, predictions=other.record.predictions)["predictions"]
+    assert "its record says accuracy" in told_of[-1]
+
+
+def test_class_probabilities_are_held_against_the_record_to_the_last_digit(folder: Path) -> None:
+    told = attempt(folder)
+    assert told.record
+    path, of = told.folder / PROBABILITIES, told.record
+    assert of.probabilities == hashlib.sha256(path.read_bytes()).hexdigest()
+    for metric in CLASS_METRICS:
+        claimed = {**of.metrics, metric: of.metrics[metric] + 1e-7}
+        (said,) = claim(folder, metrics=claimed)["predictions"]
+        assert f"its record says {metric} " in said
+    # A probability that somebody changed, with the digest of the changed file.
+    arrays = dict(np.load(path))
+    arrays["probabilities"][7] = arrays["probabilities"][7][::-1]
+    digest = save_arrays(path, arrays)
+    broken = claim(folder, metrics=of.metrics, probabilities=digest)["predictions"]
+    assert [line.split("says ")[1].split()[0] for line in broken] == ["nll", "brier", "auroc"]
+    assert claim(folder, probabilities=of.probabilities)["predictions"] == [
+        f"A on digits, seed 0: {path.relative_to(folder)} is damaged"
+    ]
+    # They may be deleted to save their room: the run stays done, and what is lost is told.
+    path.unlink()
+    planned = bench("plan", "study.yaml", "--format", "json", cwd=folder, timeout_s=60)
+    assert [row["state"] for row in json.loads(planned.stdout)] == ["done", "done"]
+    assert breaches(folder)["predictions"] == [
+        f"A on digits, seed 0: {path.relative_to(folder)} is gone"
+    ]
 
 
 def test_an_environment_that_is_not_what_its_name_says_is_a_breach_and_written_again(
@@ -130,8 +160,6 @@ def test_an_environment_that_is_not_what_its_name_says_is_a_breach_and_written_a
 
 def keep(folder: Path, claims: Mapping[str, float], **arrays: Any) -> Record:
     """A record of these metrics and predictions."""
-    import hashlib
-
     np.savez_compressed(folder / PREDICTIONS, **arrays)
     digest = hashlib.sha256((folder / PREDICTIONS).read_bytes()).hexdigest()
     scored = sum(len(values) for name, values in arrays.items() if name.endswith("index"))

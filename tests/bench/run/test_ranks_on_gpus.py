@@ -4,8 +4,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from lightning_bench.bench.store import predictions
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Store
 from tests import commands, factory
@@ -63,6 +65,12 @@ def test_results_are_gathered_while_the_model_is_on_its_gpu(
         # The last probe saw the model after the last epoch.
         fields = {name: v for name, v in record.metrics.items() if name.startswith("field_")}
         assert fields == {name: record.curve[-1].metrics[name] for name in fields}
+        # Each example's probabilities came from one GPU, once.
+        assert record.probabilities
+        folder = Store(tmp_path / "bench-store").folder(record.key, 1)
+        kept = predictions.read_probabilities(folder, record.probabilities)["probabilities"]
+        assert kept.shape == (359, 10)
+        assert np.allclose(kept.astype(float).sum(axis=1), 1, atol=4e-3)
 
 
 def test_one_rank_s_failure_is_recorded_though_nccl_would_hang(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "data": ({"data": ["digits", "polarity"]}, ("data", 1)),
     "measured": ({"measure": {"data": ["mnist"]}}, ("measure", "data", 0)),
     "metrics": ({"epochs_to": {"acuracy": 0.9}}, ("epochs_to", "acuracy")),
+    "class metrics": ({"metrics": ["nll", "brir"]}, ("metrics", 1)),
     "probes": ({"probes": ["toeplits"]}, ("probes",)),
     "stages": ({"entries": {"B": {"model": "mlp"}}}, ("stages", "first")),
     "searched": (
@@ -73,3 +74,31 @@ def test_every_rule_is_broken_once_here() -> None:
 def test_a_rule_is_broken_alone_and_says_where(name: str) -> None:
     changes, at = BROKEN[name]
     assert set(breaches(changes)) == {(name, at)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"metrics": ["brir"]}, "there is no metric 'brir' of classes; did you mean 'brier'?"),
+        ({"metrics": ["ece", "nll", "ece"]}, "ece is given twice"),
+        ({"metrics": ["nll"], "predictions": "labels"}, "nll needs probabilities, but the page"),
+        (
+            {"metrics": ["top5"], "data": ["polarity"], "entries": {"B": {"model": "bag"}}},
+            "top5 is of more than five classes, and no data set here has so many",
+        ),
+        (
+            {"metrics": ["nll"], "data": ["stsb"], "entries": {"B": {"model": "bag"}}},
+            "nll is of classes, and no data set here has any",
+        ),
+    ],
+)
+def test_metrics_that_nothing_here_can_have_are_told(changes: dict[str, Any], says: str) -> None:
+    page = {**PAGE, "entries": {"B": {"model": "mlp"}}, "stages": {}, **changes}
+    study = with_arguments(Study.model_validate(page))
+    (breach,) = [b for rule in RULES if rule.name == "class metrics" for b in rule.breaches(study)]
+    assert str(breach).startswith(says)
+
+
+def test_labels_alone_have_macro_f1() -> None:
+    changes = {"metrics": ["macro_f1"], "predictions": "labels"}
+    assert breaches({"stages": {}, **changes}) == []

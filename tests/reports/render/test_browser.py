@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lightning_bench.reports.build import build
@@ -35,8 +36,24 @@ def browser() -> Iterator[Any]:
 def address(make, tmp_path_factory) -> str:
     """The page of the study with all that can go wrong."""
     request, runs = make.rough()
+    labels = {
+        "digits": [make.hostile, *"123456789"],
+        "cifar-100": [f"class {k}" for k in range(30)],
+    }
+    request = request.model_copy(update={"classes": labels})
+    predictions, bins = {}, {}
+    for run in runs:
+        if run.dataset in labels and run.state == "done":
+            rng, classes = np.random.default_rng(run.seed), len(labels[run.dataset])
+            target = np.arange(300) % classes
+            right = rng.random(300) < 0.7
+            predicted = np.where(right, target, rng.integers(classes, size=300))
+            index = np.arange(300)
+            predictions[run.key] = {"index": index, "target": target, "predicted": predicted}
+            bins[run.key] = np.stack([np.full(15, 20), np.arange(15), np.arange(15)], axis=1)
     folder = tmp_path_factory.mktemp("report")
-    write(build(request, runs), runs, folder, formats=["html"])
+    report = build(request, runs, predictions, reliability=bins)
+    write(report, runs, folder, formats=["html"])
     return (folder / "report.html").as_uri()
 
 
@@ -90,6 +107,24 @@ def test_the_filter_shows_the_runs_with_all_its_words(visit) -> None:
     page = visit()
     page.locator("#filter").fill("ResNet failed")
     assert page.locator("#runs tbody tr:visible").count() == 11
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_errors_and_reliability_read_well(visit, width: int, scheme: str) -> None:
+    page = visit(width, scheme)
+    page.evaluate("document.querySelectorAll('#report details').forEach((x) => { x.open = true; })")
+    assert page.get_by_text("Confusion matrix:").count() == 5
+    assert page.get_by_text("Most confused:").count() == 4
+    assert page.get_by_role("region", name="Overlap of errors, digits").count() == 1
+    assert page.get_by_role("img", name="One panel for each entry: share of right").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    ground = "x => getComputedStyle(x).backgroundColor"
+    likely = page.locator(".matrix td[style]").first.evaluate(ground)
+    never = page.locator(".matrix td:not([style])").first.evaluate(ground)
+    assert likely != never
+    found = axe.Axe().run(page).response["violations"]
+    assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
 
 
 @pytest.mark.parametrize("width", [390, 1200])

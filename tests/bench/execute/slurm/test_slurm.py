@@ -132,12 +132,20 @@ def equal(record: Record, calm: Record) -> bool:
     return (record.metrics, record.curve) == (calm.metrics, calm.curve)
 
 
+def equal_but_for_rounding(metrics: dict[str, float], others: dict[str, float]) -> bool:
+    """Those of class probabilities are rounded to float16 before."""
+    exact = {"accuracy", "loss"}
+    return metrics == pytest.approx(others, abs=2e-3) and all(
+        metrics[name] == pytest.approx(others[name], rel=1e-4) for name in exact
+    )
+
+
 def test_two_nodes_give_the_results_of_one_process(bench: Bench, calm: Any) -> None:
     done = bench("run", "quick.yaml", "--launcher", "slurm", "--cluster", "hours=0.5")
     assert done.returncode == 0, done.stderr + done.stdout
     record, alone = bench.record(), calm("quick")
     assert record.provenance.devices == 2
-    assert record.metrics == pytest.approx(alone.metrics, rel=1e-4)
+    assert equal_but_for_rounding(record.metrics, alone.metrics)
     assert record.scored == alone.scored
     (job,) = bench.jobs()
     shown = bench.ask("scontrol", "--oneliner", "show", "job", job.id)
@@ -153,7 +161,7 @@ def test_tasks_that_see_a_gpu_each_train_together(bench: Bench, calm: Any) -> No
     record = bench.record()
     assert done.returncode == 0, record.failure or done.stderr + done.stdout
     assert (record.provenance.device, record.provenance.visible_devices) == ("cuda", "0")
-    assert record.metrics == pytest.approx(calm("quick").metrics, rel=1e-4)
+    assert equal_but_for_rounding(record.metrics, calm("quick").metrics)
 
 
 def test_a_rank_lost_on_another_node_is_the_run_s_failure_though_nccl_hangs(bench: Bench) -> None:
