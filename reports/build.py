@@ -8,7 +8,13 @@ from lightning_bench.reports.figures import captions
 from lightning_bench.reports.figures.figure_data import FigureData
 from lightning_bench.reports.report import Report, State
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.statistics import per_example, ranking, samples, tuning_effort
+from lightning_bench.reports.statistics import (
+    per_example,
+    ranking,
+    samples,
+    tuning_effort,
+    variance,
+)
 from lightning_bench.reports.tables import (
     across_data_sets,
     convergence,
@@ -20,6 +26,7 @@ from lightning_bench.reports.tables import (
     speed,
     tuning,
 )
+from lightning_bench.reports.tables import variance as variances
 from lightning_bench.reports.text import findings, provenance_lines, tuning_lines
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
@@ -41,6 +48,8 @@ def build(
     everywhere = across_data_sets.table(request, collected)
     main = results.table(request, collected, rankings)
     figures = captions.captions(request, collected, everywhere)
+    spreads = variance.spreads(request, collected, runs)
+    figures += captions.of_variance(request, spreads)
     searches = tuning_effort.search_lines(request)
     if drawable:
         known = (table for table in (main, everywhere) if table)
@@ -49,6 +58,7 @@ def build(
     counts = Counter(run.state for run in runs)
     tables = [
         main,
+        variances.table(request, spreads),
         published_rows.table(request, main),
         everywhere,
         convergence.table(request, collected),
@@ -68,6 +78,7 @@ def build(
         findings=[
             *tuning_lines.findings(request),
             *findings.findings(request, collected, rankings),
+            *variances.findings(request, spreads),
             *findings.on_examples(main, compared),
             *findings.unreadable(runs, predictions),
         ],

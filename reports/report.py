@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lightning_bench.bench.store.record import Examples
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 12
+REPORT_VERSION = 13
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -207,7 +207,16 @@ class Figure(Frozen):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
     kind: Literal[
-        "curves", "size", "growth", "profile", "ranks", "best", "expected", "front", "throughput"
+        "curves",
+        "size",
+        "growth",
+        "profile",
+        "ranks",
+        "best",
+        "expected",
+        "front",
+        "throughput",
+        "variance",
     ]
     dataset: Annotated[str | None, Field(description="None where it shows them all")] = None
     title: str
@@ -220,6 +229,10 @@ class Figure(Frozen):
     speeds: Annotated[
         dict[str, tuple[float, float, float]],
         Field(description="of throughput: entry -> low end of the interval, median, high end"),
+    ] = {}
+    spreads: Annotated[
+        dict[str, dict[str, tuple[float, float, float]]],
+        Field(description="of variance: entry -> source -> low end of the interval, SD, high end"),
     ] = {}
 
 

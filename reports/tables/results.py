@@ -4,12 +4,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lightning_bench.common.messages import ranges
-from lightning_bench.reports.report import Cell, Column, Row, Table
+from lightning_bench.reports.report import Cell, Column, Note, Row, Table
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.statistics.ranking import Rankings
 from lightning_bench.reports.tables import published_rows, training_devices, tuning
 from lightning_bench.reports.tables.footnotes import Notes
+from lightning_bench.reports.text import seeds_vary
 from lightning_bench.reports.text.numbers import heading
 
 _FLOPS = Column(id="flops", title="FLOPs", unit="G", kind="count", scale=1e-9, decimals=3)
@@ -52,8 +53,13 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         caption=caption if trained else _COUNTED,
         columns=columns,
         rows=published_rows.grouped([*ours, *theirs]),
-        notes=[*notes.all(), *training_devices.notes(collected)],
+        notes=[*notes.all(), *training_devices.notes(collected), *_what_seeds_vary(request)],
     )
+
+
+def _what_seeds_vary(request: Request) -> list[Note]:
+    line = seeds_vary.line(request)
+    return [Note(text=line)] if line else []
 
 
 def _metric_columns(
