@@ -3,14 +3,17 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from lightning_bench.bench.study.randomness import TITLES
 from lightning_bench.reports.figures.style import COLOURS, MARKERS, metric_label
 from lightning_bench.reports.report import Column, Figure
+from lightning_bench.reports.statistics.variance import ALL
 from lightning_bench.reports.text.numbers import shorten
 
 
 def draw(canvas: Canvas, axes: Axes, figure: Figure, column: Column) -> None:
     """One group of dots an entry, from the top down, with a colour and a marker a source."""
-    titles = list(dict.fromkeys(title for spans in figure.spreads.values() for title in spans))
+    found = {title for spans in figure.spreads.values() for title in spans}
+    titles = [title for title in [*TITLES.values(), ALL] if title in found]
     step = 0.8 / max(1, len(titles))
     for number, title in enumerate(titles):
         places, spans = [], []
@@ -35,10 +38,10 @@ def draw(canvas: Canvas, axes: Axes, figure: Figure, column: Column) -> None:
             label=title,
         )
     entries = [shorten(entry, 28) for entry in figure.spreads]
-    canvas.set_size_inches(6.0, 1.2 + len(entries) * (0.25 + 0.16 * len(titles)))
+    canvas.set_size_inches(6.0, 1.2 + len(entries) * (0.2 + 0.13 * len(titles)))
     axes.set_yticks(range(len(entries)), entries)
     axes.set_ylim(len(entries) - 0.5, -0.5)
     axes.set_xlim(left=0)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"SD of test {metric_label(column)}")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=3, fontsize=9)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=9)

@@ -6,41 +6,39 @@ from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import variance
 from lightning_bench.reports.statistics.variance import ALL, Spread, Spreads
 from lightning_bench.reports.tables.footnotes import Notes
-from lightning_bench.reports.tables.published_rows import grouped
 from lightning_bench.reports.text.numbers import joined, number
 
 TOGETHER = "parts together"
 
 
 def table(request: Request, spreads: Spreads) -> Table | None:
-    """SDs with their intervals, an entry a row; None where nothing was varied alone."""
+    """SDs with their intervals, a row a source, for each entry; None where none varied alone."""
     if not spreads:
         return None
     notes = Notes()
-    titles = titles_of(spreads)
-    columns = [_column(title) for title in [*titles, TOGETHER]]
+    columns = [_column(request, dataset) for dataset in spreads]
     rows = []
-    for dataset, of_entries in spreads.items():
-        percent = request.metrics[dataset][0] in request.percent
-        shown = columns[0].model_copy(update={"scale": 100.0 if percent else 1.0})
-        for entry, parts in of_entries.items():
-            cells = [_cell(parts.get(title), shown, notes) for title in titles]
-            if (whole := variance.together(parts)) is not None:
-                cells.append(Cell(value=whole, printed=number(whole, shown)))
-            group = dataset if len(spreads) > 1 else request.entries[entry].group
-            rows.append(Row(label=entry, group=group, cells=cells))
+    for entry in request.grouped_entries():
+        of_entry = [spreads[dataset].get(entry, {}) for dataset in spreads]
+        found = {title for parts in of_entry for title in parts}
+        for title in [title for title in titles_of(spreads) if title in found]:
+            pairs = zip(of_entry, columns, strict=True)
+            cells = [_cell(parts.get(title), column, notes) for parts, column in pairs]
+            rows.append(Row(label=title, group=entry, cells=cells))
+        if found:
+            wholes = [variance.together(parts) for parts in of_entry]
+            rows.append(Row(label=TOGETHER, group=entry, cells=[Cell(value=w) for w in wholes]))
     return Table(
         id="variance",
         title="What the spread over seeds is made of",
         caption=(
-            f"{_metrics(request, spreads)}: SD over seeds where one source of randomness goes by"
-            " the seed and the others stay at the first seed's, with its 95 % interval (chi-square,"
-            f" which takes the noise to be near normal); {ALL}: the runs of the main table;"
-            f" {TOGETHER}: the root of the sum of squares, equal to {ALL} where the sources don't"
-            " interact."
+            "SD of the test metric over seeds where one source of randomness goes by the seed and"
+            " the others stay at the first seed's, with its 95 % interval (chi-square, which takes"
+            f" the noise to be near normal); {ALL}: the runs of the main table; {TOGETHER}: the"
+            f" root of the sum of squares, equal to {ALL} where the sources don't interact."
         ),
         columns=columns,
-        rows=grouped(rows),
+        rows=rows,
         notes=notes.all(),
     )
 
@@ -68,24 +66,26 @@ def findings(request: Request, spreads: Spreads) -> list[str]:
     return sentences
 
 
-def _metrics(request: Request, spreads: Spreads) -> str:
-    names = {request.metrics[dataset][0].replace("_", " "): None for dataset in spreads}
-    units = {request.metrics[dataset][0] in request.percent for dataset in spreads}
-    unit = " in points" if units == {True} else ""
-    return f"Test {joined(list(names))}{unit}"
-
-
-def _column(title: str) -> Column:
-    heading = title[:1].upper() + title[1:]
-    return Column(id=title.replace(" ", "-"), title=heading, kind="number", decimals=2)
+def _column(request: Request, dataset: str) -> Column:
+    metric = request.metrics[dataset][0]
+    percent = metric in request.percent
+    return Column(
+        id=dataset,
+        title=dataset,
+        unit="points" if percent else "",
+        kind="number",
+        metric=metric,
+        scale=100.0 if percent else 1.0,
+        decimals=2,
+    )
 
 
 def _cell(found: Spread | None, column: Column, notes: Notes) -> Cell:
     if found is None:
-        return Cell(notes=[notes.mark("nothing of it to vary here, or runs are missing")])
+        return Cell(notes=[notes.mark("nothing of it to vary, or runs are missing")])
     text = number(found.sd, column)
     if found.low is None or found.high is None:
         same = notes.mark(f"all {found.n} runs gave the same result")
         return Cell(value=found.sd, n=found.n, printed=text, notes=[same])
-    text += f" ({number(found.low, column)} to {number(found.high, column)})"
+    text += f" ({number(found.low, column)}–{number(found.high, column)})"
     return Cell(value=found.sd, low=found.low, high=found.high, n=found.n, printed=text)
