@@ -109,7 +109,7 @@ def _chosen(request: Request) -> Table | None:
         title="What was chosen",
         caption=(
             f"The hyperparameters of each search's best trial, which {_have(request)}. "
-            "The same stand in the chosen page beside this report, which bench run takes."
+            "The same stand in the chosen pages beside this report, which bench run takes."
         ),
         columns=[_plain("trial", "Trial"), *(_plain(name, name) for name in names)],
         rows=grouped(rows),
@@ -121,7 +121,7 @@ def _have(request: Request) -> str:
     """Which final runs have what a search chose."""
     if request.searches[0].repeat is None:
         return "all final runs have"
-    return "the run of one seed has; each search has a chosen page of its own"
+    return "the final run of one seed has"
 
 
 def _importances(request: Request) -> Table | None:

@@ -52,6 +52,6 @@ def _same(request: Request) -> str:
         same.append("test split")
     if any(entry.start or entry.weights for entry in request.entries.values()):
         same.append("the weights they start from")
-    if not _repeated(request):
-        same.append("tuning" if request.searches else "hyperparameters")
-    return ", ".join(same) or "nothing else"
+    tuned = "tuning" if request.searches else "hyperparameters"
+    same.append("space and budget of the searches" if _repeated(request) else tuned)
+    return ", ".join(same)
