@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lightning_bench.bench.spec import ModelSpec, Recipe, RunSpec, Scalar, Source, canonical_json
 from lightning_bench.bench.study import compatibility
@@ -55,7 +55,7 @@ class Cell:
     @cached_property
     def digest(self) -> str:
         """A hash of what decides the trials; a larger budget goes on with the same ones."""
-        parts = {
+        parts: dict[str, Any] = {
             "base": self.base.model_dump(mode="json", exclude_defaults=True),
             "space": {
                 name: parameter.model_dump(mode="json", exclude_defaults=True)

@@ -186,8 +186,8 @@ def _repeated(study: Study) -> Iterator[PageError]:
         if dataset.split == "seed" and search.repeat is None:
             yield PageError(
                 ("data", i, "split"),
-                f"one search for all seeds would see test examples of {dataset.name} that its "
-                "trials train on: search: {repeat: N} gives every seed a search on its own split",
+                f"the trials of one search would train on test examples that other seeds draw of "
+                f"{dataset.name}: search: {{repeat: {len(study.seeds)}}} gives each seed its own",
             )
 
 

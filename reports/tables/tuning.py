@@ -26,7 +26,7 @@ def tables(request: Request) -> list[Table | None]:
 
 def waiting(request: Request) -> dict[tuple[str, str], str]:
     """Why an entry has no final runs on a data set yet, where its search is the reason."""
-    found = {}
+    found: dict[tuple[str, str], str] = {}
     for ledger in request.searches:
         if not ledger.closed:
             tried = f"{len(ledger.trials)} of {ledger.budget.trials} trials"
