@@ -241,6 +241,7 @@ class Run:
     dataset: str
     spec: RunSpec
     trial: int | None = None  # its number, for a run of a search
+    repeat: int | None = None  # of a trial: which search of a repeated one it is of
     varied: Source | Literal[""] = ""  # the one source of randomness that goes by its seed
 
     @property
