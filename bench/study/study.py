@@ -160,7 +160,7 @@ class Study(Settings):
     def _varying_one_source(self) -> list["Run"]:
         """With `variance`, the runs in which one source goes by the seed, the others by the first.
 
-        Sources that are not asked for are held, too.
+        Every other source is held, even one that no argument tells of, as a user's own dropout.
         """
         runs = []
         for seed in self.seeds if self.variance else ():
@@ -171,14 +171,15 @@ class Study(Settings):
                 found = randomness.sources(plain, entry.variant, entry.data[title][1])
                 for source in found:
                     if self.variance == "all" or source in self.variance:
-                        held = {other: self.seeds[0] for other in found if other != source}
+                        held = {o: self.seeds[0] for o in randomness.TITLES if o != source}
                         one = plain.model_copy(update={"source_seeds": held})
                         runs.append(Run(entry.label, title, one, varied=source))
         return runs
 
     def cells(self) -> list[Cell]:
-        """The searches that the page asks for: of each entry on each data set one, or as many as
-        there are seeds.
+        """The searches that the page asks for.
+
+        Of each entry on each data set one; of a repeated search one for each seed.
         """
         if self.search is None:
             return []

@@ -69,6 +69,8 @@ def test_each_run_varies_one_source_and_holds_the_others_at_the_first_seed(page)
         own = {source: run.spec.seed_of(source) for source in SDS if source}
         held = {source: seed for source, seed in own.items() if run.varied not in ("", source)}
         assert all(seed == 0 for seed in held.values())
+        # No argument tells of dropout in these models; one that had it would hold it.
+        assert run.spec.seed_of("dropout") == (0 if run.varied else run.spec.seed)
         assert all(seed == run.spec.seed for s, seed in own.items() if s not in held)
     assert len({run.key for run in runs}) == len(runs)
 
