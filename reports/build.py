@@ -58,7 +58,7 @@ def build(
     counts = Counter(run.state for run in runs)
     tables = [
         main,
-        variances.table(request, spreads),
+        variances.table(request, spreads, runs),
         published_rows.table(request, main),
         everywhere,
         convergence.table(request, collected),

@@ -1,17 +1,20 @@
 """Table of the sources of variance: how much of the spread over seeds each one makes."""
 
+from collections.abc import Sequence
+
 from lightning_bench.bench.study.randomness import TITLES
-from lightning_bench.reports.report import Cell, Column, Row, Table
-from lightning_bench.reports.request import Request
+from lightning_bench.reports.report import Cell, Column, Note, Row, Table
+from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.statistics import variance
 from lightning_bench.reports.statistics.variance import ALL, Spread, Spreads
+from lightning_bench.reports.tables import failed_attempts
 from lightning_bench.reports.tables.footnotes import Notes
-from lightning_bench.reports.text.numbers import joined, number
+from lightning_bench.reports.text.numbers import device_time, joined, number
 
 TOGETHER = "parts together"
 
 
-def table(request: Request, spreads: Spreads) -> Table | None:
+def table(request: Request, spreads: Spreads, runs: Sequence[ReportedRun]) -> Table | None:
     """SDs with their intervals, a row a source, for each entry; None where none varied alone."""
     if not spreads:
         return None
@@ -39,8 +42,14 @@ def table(request: Request, spreads: Spreads) -> Table | None:
         ),
         columns=columns,
         rows=rows,
-        notes=notes.all(),
+        notes=[*notes.all(), _cost([run for run in runs if run.varied])],
     )
+
+
+def _cost(runs: Sequence[ReportedRun]) -> Note:
+    """What the further runs took, which is in no other table."""
+    took = device_time(failed_attempts.total(runs)[0])
+    return Note(text=f"{len(runs)} runs beside those of the main table; device time: {took}.")
 
 
 def titles_of(spreads: Spreads) -> list[str]:

@@ -88,6 +88,7 @@ def test_the_table_has_each_source_s_sd_and_the_main_one_only_all_at_once(page, 
             assert cell.n == 12
         whole = math.sqrt(sum(sd * sd for sd in names.values()))
         assert found[entry, "parts together"].value == pytest.approx(whole)
+    assert table.notes[-1].text.startswith("96 runs beside those of the main table; device time:")
     main = report.tables[0]
     assert [cell.n for row in main.rows for cell in row.cells if cell.sd is not None] == [12, 12]
     assert main.rows[0].cells[0].sd == pytest.approx(0.03)
