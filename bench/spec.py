@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lightning_bench.data.dataset import SplitBy
+
 KEY_VERSION = 1
 
 Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lamb"]
@@ -20,6 +22,9 @@ Schedule = Literal["constant", "linear", "cosine"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 #: Model arguments that name a repository of weights; where it lies on a machine is in no key.
 WEIGHTS = frozenset({"encoder", "weights"})
+
+#: Sources of randomness of a run.
+Source = Literal["weights", "order", "augmentation", "dropout", "shots", "split"]
 
 Scalar = bool | int | float | str | None
 
@@ -83,6 +88,10 @@ class DataSpec(Settings):
         None
     )
     sample: Annotated[bool, Field(description="a part of it will do; the record counts")] = False
+    split: Annotated[
+        SplitBy,
+        Field(description="seed: the run's draws test and validation; validation: that alone"),
+    ] = "fixed"
     shots: (
         Annotated[
             int, Field(ge=1, description="training examples of each class, drawn by the run's seed")
@@ -101,6 +110,10 @@ class RunSpec(Settings):
     data: DataSpec
     recipe: Recipe = Recipe()
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    source_seeds: Annotated[
+        dict[Source, Annotated[int, Field(ge=0, lt=2**32)]],
+        Field(description="of sources of randomness that don't go by `seed`"),
+    ] = {}
     tested: Annotated[
         bool, Field(description="False for a trial: it never sees the test split")
     ] = True
@@ -118,6 +131,10 @@ class RunSpec(Settings):
         """
         text = f"{KEY_VERSION}:{self.canonical()}"
         return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def seed_of(self, source: Source) -> int:
+        """The seed of a source of randomness: its own where it has one, else the run's."""
+        return self.source_seeds.get(source, self.seed)
 
     def canonical(self) -> str:
         """The spec as JSON with sorted keys and without defaults; equal specs, equal text."""

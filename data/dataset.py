@@ -6,6 +6,10 @@ from typing import Any, Literal
 
 Task = Literal["classify", "regress", "masked-lm", "pretrain"]
 
+#: Which of the splits that are carved out of the training examples go by the run's seed: none, all,
+#: or the validation split alone.
+SplitBy = Literal["fixed", "seed", "validation"]
+
 #: Tasks that fill in masked words.
 MASKED = {"masked-lm", "pretrain"}
 
@@ -54,6 +58,7 @@ class DataSet:
     files: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()  # what the model reads, in order
     label: str = "label"
+    carves: tuple[str, ...] | None = None  # splits made of train, where no `files` tell
     drawn: bool = False  # train and val are drawn from a larger train, the rest is left
     download_bytes: int = 0
     # images
@@ -68,6 +73,7 @@ class DataSet:
     length: int = 0
     train_tokens: int = 0  # of the training split, about: for estimates of time alone
     # what a run asks for
+    split: SplitBy = "fixed"  # what the run's seed draws of `carved`
     shots: int | None = None  # training examples a class, drawn by the run's seed
     shifts: int = 0  # further tests on images moved right by 1 to so many pixels
 
@@ -86,6 +92,24 @@ class DataSet:
             if raw
             else "lightning_bench.data.modules.text_data"
         )
+
+    @property
+    def carved(self) -> tuple[str, ...]:
+        """The splits that are no official ones, but carved out of the training examples."""
+        if self.carves is not None:
+            return self.carves
+        return tuple(split for split in ("test", "val") if self.files and split not in self.files)
+
+    @property
+    def drawn_by_seed(self) -> tuple[str, ...]:
+        """The splits that the run's seed draws; what is left is the training split."""
+        if self.split == "fixed":
+            return ()
+        return (*(self.carved if self.split == "seed" else ("val",)), "train")
+
+    def carving_seed(self, split: str, seed: int) -> int:
+        """The seed that a split is carved with: the run's where it is to draw it, else 0."""
+        return seed if split in self.drawn_by_seed else 0
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -127,15 +151,8 @@ class DataSet:
 
     def what_counts(self) -> dict[str, Any]:
         """The facts that can change a result, for telling stale runs."""
-        prose = {
-            "title",
-            "policy",
-            "source",
-            "licence",
-            "citation",
-            "download_bytes",
-            "train_tokens",
-        }
-        asked = {"shots", "shifts"}  # told by the run's key
-        counted = self.__dataclass_fields__.keys() - prose - asked
+        prose = {"title", "policy", "source", "licence", "citation", "carves"}
+        sizes = {"download_bytes", "train_tokens"}
+        asked = {"split", "shots", "shifts"}  # told by the run's key
+        counted = self.__dataclass_fields__.keys() - prose - sizes - asked
         return {name: getattr(self, name) for name in counted}

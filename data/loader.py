@@ -26,9 +26,18 @@ class EpochOrder:
     """
 
     def __init__(
-        self, size: int, *, seed: int, shuffle: bool, rank: int = 0, world_size: int = 1
+        self,
+        size: int,
+        *,
+        seed: int,
+        shuffle: bool,
+        rank: int = 0,
+        world_size: int = 1,
+        augmentation_seed: int | None = None,
     ) -> None:
         self.size, self.seed, self.shuffle = size, seed, shuffle
+        #: Of what is drawn for the batches: augmentation, masks.
+        self.augmentation_seed = seed if augmentation_seed is None else augmentation_seed
         self.rank, self.world_size = rank, world_size
         self.epoch = 0
 

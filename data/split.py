@@ -1,4 +1,4 @@
-"""Splits carved with a fixed seed, the same on every machine.
+"""Splits carved with a seed, the same on every machine.
 
 PCG64 is fixed by name, because NumPy's default generator may change.
 """
@@ -61,12 +61,13 @@ def shots(entry: DataSet, labels: np.ndarray, *, seed: int) -> np.ndarray:
 
 
 def assign_rows(
-    entry: DataSet, labels: dict[str, np.ndarray], *, sample: bool
+    entry: DataSet, labels: dict[str, np.ndarray], *, sample: bool, seed: int = 0
 ) -> dict[str, tuple[str, np.ndarray]]:
     """Assign the source's rows to splits: of each split the source's own split, and its rows there.
 
     `labels` are those of the source's own splits. DataError where a count isn't what the catalogue
-    promises; a `sample` may be smaller, and what is carved from it shrinks in proportion.
+    promises; a `sample` may be smaller, and what is carved from it shrinks in proportion. `seed`
+    is the run's, for those splits that the entry has it draw.
     """
     for split, values in labels.items():
         if not len(values):
@@ -75,10 +76,12 @@ def assign_rows(
     carved = {}
     wanted = _carved(entry, labels, sample=sample)
     for split, size in wanted.items():
-        kept, out = carve_count(labels["train"][left], size=size, seed=0)
+        by = entry.carving_seed(split, seed)
+        kept, out = carve_count(labels["train"][left], size=size, seed=by)
         carved[split], left = left[out], left[kept]
     if entry.drawn:
-        _, out = carve_count(labels["train"][left], size=entry.splits["train"], seed=0)
+        by = entry.carving_seed("train", seed)
+        _, out = carve_count(labels["train"][left], size=entry.splits["train"], seed=by)
         left = left[out]
     parts = {"train": ("train", left)}
     parts |= {split: ("train", rows) for split, rows in carved.items()}
@@ -92,6 +95,11 @@ def assign_rows(
                 "(if a part of the data set is what you want: data.sample)"
             )
     return parts
+
+
+def drawn_by(entry: DataSet, seed: int) -> dict[str, int]:
+    """What names the cached splits of a seed, where the run's seed draws any."""
+    return {} if entry.split == "fixed" else {f"{entry.split} split drawn by": seed}
 
 
 def _carved(entry: DataSet, labels: dict[str, np.ndarray], *, sample: bool) -> dict[str, int]:

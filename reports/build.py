@@ -14,6 +14,7 @@ from lightning_bench.reports.statistics import (
     ranking,
     samples,
     tuning_effort,
+    variance,
 )
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.tables import (
@@ -27,6 +28,7 @@ from lightning_bench.reports.tables import (
     speed,
     tuning,
 )
+from lightning_bench.reports.tables import variance as variances
 from lightning_bench.reports.text import findings, provenance_lines, tuning_lines
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
@@ -55,6 +57,8 @@ def build(
     everywhere = across_data_sets.table(request, collected)
     main = results.table(request, collected, rankings)
     figures = captions.captions(request, collected, everywhere, reliability or {})
+    spreads = variance.spreads(request, collected, runs)
+    figures += captions.of_variance(request, spreads)
     searches = tuning_effort.search_lines(request)
     if drawable:
         known = (table for table in (main, everywhere) if table)
@@ -63,6 +67,7 @@ def build(
     counts = Counter(run.state for run in runs)
     tables = [
         main,
+        variances.table(request, spreads, runs),
         published_rows.table(request, main),
         everywhere,
         convergence.table(request, collected),
@@ -82,6 +87,7 @@ def build(
         findings=[
             *tuning_lines.findings(request),
             *findings.findings(request, collected, rankings),
+            *variances.findings(request, spreads),
             *findings.on_examples(main, compared),
             *findings.unreadable(runs, predictions),
         ],

@@ -32,6 +32,7 @@ def _run(plan: Plan, store: Store, planned: PlannedRun) -> ReportedRun:
         group=plan.study.entries[run.entry].group,
         dataset=run.dataset,
         seed=run.spec.seed,
+        varied=run.varied,
         key=planned.key,
         state="pruned" if record and record.status == "pruned" else planned.state,
         reason=planned.reason,
@@ -95,7 +96,9 @@ def predictions(plan: Plan, entries: Collection[str] | None = None) -> dict[str,
 
     by_key = {}
     for planned in plan.runs:
-        wanted = planned.state == "done" and (entries is None or planned.run.entry in entries)
+        # What varies one source alone is compared with nothing.
+        compared = planned.state == "done" and not planned.run.varied
+        wanted = compared and (entries is None or planned.run.entry in entries)
         if wanted and planned.attempt and planned.record and planned.record.predictions:
             with suppress(Damaged):
                 folder = planned.attempt.folder

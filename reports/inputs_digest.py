@@ -24,5 +24,6 @@ def inputs(request: Request, runs: Iterable[ReportedRun]) -> str:
 
 def _line(run: ReportedRun) -> bytes:
     head = "\t".join([run.dataset, run.entry, f"{run.seed:010}", run.key, run.state, run.reason])
+    head += f"\t{run.varied}" if run.varied else ""
     record = run.checksum or (run.record.model_dump_json() if run.record else "")
     return f"\n{head}\t{record}".encode()

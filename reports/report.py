@@ -249,6 +249,7 @@ class Figure(Frozen):
         "front",
         "throughput",
         "reliability",
+        "variance",
     ]
     dataset: Annotated[str | None, Field(description="None where it shows them all")] = None
     title: str
@@ -268,6 +269,10 @@ class Figure(Frozen):
             description="of reliability: entry -> 15 bins, their examples of all seeds, mean"
             " confidence and share of right ones"
         ),
+    ] = {}
+    spreads: Annotated[
+        dict[str, dict[str, tuple[float, float, float]]],
+        Field(description="of variance: entry -> source -> low end of the interval, SD, high end"),
     ] = {}
 
 

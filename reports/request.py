@@ -4,13 +4,15 @@ The study and the records are the bench's own types; what the catalogues of mode
 beyond them is asked there by whoever makes a request, so that nothing here needs either.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from lightning_bench.bench.spec import Source
 from lightning_bench.bench.store.measurements import Session
 from lightning_bench.bench.store.record import Environment, Examples, Record
 from lightning_bench.bench.store.trial import Ledger
+from lightning_bench.bench.study.randomness import TITLES
 from lightning_bench.bench.study.study import Entry, Study
 from lightning_bench.reports.report import Attempt, Frozen, State
 
@@ -42,6 +44,9 @@ class ReportedRun(Frozen):
     group: str = ""
     dataset: str
     seed: int
+    varied: Annotated[
+        Source | Literal[""], Field(description="the one source that goes by the seed; else all")
+    ] = ""
     key: str
     state: State
     reason: Annotated[str, Field(description="why it is in that state, in words")] = ""
@@ -49,6 +54,11 @@ class ReportedRun(Frozen):
     checksum: Annotated[str, Field(description="of the record, where it is in a store")] = ""
     folder: Annotated[str | None, Field(description="relative to the store")] = None
     earlier: Annotated[list[Attempt], Field(description="before the record's own, if any")] = []
+
+    @property
+    def title(self) -> str:
+        """Its entry, and what it varies where that is not everything."""
+        return f"{self.entry}, {TITLES[self.varied]} alone" if self.varied else self.entry
 
 
 class ModelFacts(Frozen):
@@ -120,6 +130,10 @@ class Request(Frozen):
     searches: Annotated[
         list[Ledger], Field(description="one for each entry and data set, where these were tuned")
     ] = []
+    randomness: Annotated[
+        dict[str, dict[Source, list[str]]],
+        Field(description="by entry: what its seeds vary, each with what it is there, in words"),
+    ] = {}
     sheets: Annotated[dict[str, Examples], Field(description="by data set, if kept")] = {}
 
     @model_validator(mode="after")

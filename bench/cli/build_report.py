@@ -99,12 +99,14 @@ def chosen_pages(plan: "Plan", target: Path) -> dict[Path, str]:
     from lightning_bench.bench.search import chosen_page
     from lightning_bench.reports.text.numbers import slug
 
-    found = chosen_page.pages(plan.study, plan.searches)
     several = len(plan.study.data) > 1
-    names = {name: f"-{slug(name)}" if several else "" for name in found}
-    return {
-        target / f"{plan.study.name}-chosen{names[name]}.yaml": text for name, text in found.items()
-    }
+    found = {}
+    for repeat in dict.fromkeys(ledger.repeat for ledger in plan.searches):
+        which = "" if repeat is None else f"-search-{repeat}"
+        for name, text in chosen_page.pages(plan.study, plan.searches, repeat).items():
+            suffix = (f"-{slug(name)}" if several else "") + which
+            found[target / f"{plan.study.name}-chosen{suffix}.yaml"] = text
+    return found
 
 
 def _write_chosen(plan: "Plan", target: Path) -> None:
@@ -129,7 +131,7 @@ def on_examples(plan: "Plan", store: "Store", a: str, b: str) -> list[OnExamples
 
 def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Request:
     """A plan's report as it is asked for, with what the catalogues of models and data know."""
-    from lightning_bench.bench.study import class_metrics
+    from lightning_bench.bench.study import class_metrics, randomness
     from lightning_bench.bench.study.class_metrics import CLASS_METRICS
     from lightning_bench.data import catalogue as data_catalogue
     from lightning_bench.reports.text import provenance_lines
@@ -170,6 +172,7 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         unequal=provenance_lines.departures(study),
         environments=from_plan.environments(plan, store),
         searches=plan.searches,
+        randomness=randomness.of_entries(study),
         **_speeds(plan, store),
         sheets=from_plan.sheets(plan, store),
     )

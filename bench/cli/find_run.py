@@ -41,7 +41,7 @@ def _names(store: "Store", plan: "Plan | None") -> dict[str, str]:
     attempts = dict(store.attempts())
     if plan is not None:
         return {
-            planned.key: f"{planned.run.entry}/{planned.run.dataset}/{planned.run.spec.seed}"
+            planned.key: f"{planned.run.title}/{planned.run.dataset}/{planned.run.spec.seed}"
             for planned in plan.all
             if planned.key in attempts
         }

@@ -201,4 +201,5 @@ def _scores(record: Record) -> str:
 def _name(planned: PlannedRun) -> str:
     run = planned.run
     which = f"seed {run.spec.seed}" if run.trial is None else f"trial {run.trial}"
-    return escape(f"{run.entry} · {run.dataset} · {which}")
+    which = which if run.repeat is None else f"search {run.repeat}, {which}"
+    return escape(f"{run.title} · {run.dataset} · {which}")

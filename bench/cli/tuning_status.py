@@ -27,7 +27,7 @@ def show(console: "Console", plan: "Plan") -> None:
         counts = [str(ledger.count(state) or "") for state in ("done", "pruned", "failed")]
         trials = f"{len(ledger.trials)} of {ledger.budget.trials}"
         spent = duration(3600 * ledger.device_h) if ledger.device_h else ""
-        table.add_row(ledger.entry, ledger.dataset, trials, *counts, spent, state(ledger))
+        table.add_row(ledger.name, ledger.dataset, trials, *counts, spent, state(ledger))
     console.print(table)
     console.print()
 
@@ -42,7 +42,9 @@ def _reached(ledger: "Ledger") -> str:
         if ledger.best is None:
             return "finished without a result: no trial has a value, so there are no final runs"
         why = " (its device-hours are spent)" if ledger.exhausted else ""
-        return f"finished{why}: the final runs take the values of trial {ledger.best.number}"
+        seed = ledger.final_seed
+        runs = "the final runs take" if seed is None else f"seed {seed} takes"
+        return f"finished{why}: {runs} the values of trial {ledger.best.number}"
     parts = []
     if ledger.running:
         parts.append(f"{ledger.running} running")
@@ -55,7 +57,8 @@ def rows(plan: "Plan") -> list[dict[str, Any]]:
     """The same as data."""
     return [
         {
-            "name": f"{ledger.entry}/{ledger.dataset}/search",
+            "name": f"{ledger.entry}/{ledger.dataset}/search"
+            + ("" if ledger.repeat is None else f"/{ledger.repeat}"),
             "entry": ledger.entry,
             "data": ledger.dataset,
             "state": state(ledger),
@@ -80,7 +83,7 @@ def failures(console: "Console", plan: "Plan") -> None:
             if trial.state == "failed":
                 log = f"\n  runs/{trial.runs[-1]}/log.txt" if trial.runs else ""
                 console.print(
-                    f"{ledger.entry}, {ledger.dataset}, trial {trial.number}: {trial.reason}{log}",
+                    f"{ledger.name}, {ledger.dataset}, trial {trial.number}: {trial.reason}{log}",
                     markup=False,
                     soft_wrap=True,
                 )

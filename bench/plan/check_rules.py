@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from lightning_bench.bench.plan.plan import Plan, PlannedRun
+from lightning_bench.bench.spec import Source
 from lightning_bench.bench.store import predictions
 from lightning_bench.bench.store.integrity import problem
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Record
@@ -58,7 +59,7 @@ def _records(plan: Plan) -> Iterator[tuple[PlannedRun, Record]]:
 
 
 def _name(planned: PlannedRun) -> str:
-    return f"{planned.run.entry} on {planned.run.dataset}, seed {planned.run.spec.seed}"
+    return f"{planned.run.title} on {planned.run.dataset}, seed {planned.run.spec.seed}"
 
 
 def _done(plan: Plan) -> Iterator[str]:
@@ -79,7 +80,7 @@ def _seeds(plan: Plan) -> Iterator[str]:
     seeds: dict[tuple[str, str], list[int]] = defaultdict(list)
     for planned in plan.runs:
         if planned.state == "done":
-            seeds[planned.run.entry, planned.run.dataset].append(planned.run.spec.seed)
+            seeds[planned.run.title, planned.run.dataset].append(planned.run.spec.seed)
     for (entry, dataset), done in seeds.items():
         if len(set(done)) < len(done):
             yield f"{entry} on {dataset} has a seed twice: {sorted(done)}"
@@ -108,17 +109,17 @@ def _tuning(plan: Plan) -> Iterator[str]:
     for ledger in plan.searches:
         if not ledger.closed:
             tried = f"{len(ledger.trials)} of {ledger.budget.trials} trials"
-            yield f"the search of {ledger.entry} on {ledger.dataset} is not finished: {tried}"
+            yield f"the search of {ledger.name} on {ledger.dataset} is not finished: {tried}"
     for dataset, ledgers in with_fewer_trials(plan.searches).items():
         for ledger in ledgers:
             tried = f"{len(ledger.trials)} trials and {ledger.device_h:.3g} device-hours"
-            yield f"{ledger.entry} on {dataset} had {tried}; others had more trials"
+            yield f"{ledger.name} on {dataset} had {tried}; others had more trials"
 
 
 def _choices(plan: Plan) -> Iterator[str]:
     for ledger in plan.searches:
         if ledger.outdated:
-            yield f"{ledger.entry} on {ledger.dataset}: {ledger.outdated_summary}"
+            yield f"{ledger.name} on {ledger.dataset}: {ledger.outdated_summary}"
 
 
 def _counts(plan: Plan) -> Iterator[str]:
@@ -131,14 +132,20 @@ def _fingerprints(plan: Plan) -> Iterator[str]:
     fingerprints: dict[str, dict[str, str]] = defaultdict(dict)
     for planned, record in _records(plan):
         if record.data:
-            # Shots are drawn by the seed.
-            drawn = f", seed {record.spec.seed}," if record.spec.data.shots else ""
-            same = f"{planned.run.dataset}{drawn}"
+            same = f"{planned.run.dataset}{_drawn(record)}"
             fingerprints[same].setdefault(record.data.fingerprint, _name(planned))
     for dataset, examples in fingerprints.items():
         if len(examples) > 1:
             listed = "; ".join(f"{digest[:12]} in {name}" for digest, name in examples.items())
             yield f"{dataset} was not the same data for all: {listed}"
+
+
+def _drawn(record: Record) -> str:
+    """The seeds that drew the data, of shots or of a split, in words."""
+    of: list[Source] = ["shots"] if record.spec.data.shots else []
+    of += ["split"] if record.spec.data.split != "fixed" else []
+    seeds = sorted({record.spec.seed_of(source) for source in of})
+    return "".join(f", seed {seed}," for seed in seeds)
 
 
 def _hardware(plan: Plan) -> Iterator[str]:

@@ -49,6 +49,9 @@ def attach(
     started = time.perf_counter()
     device = _current_device(device_kind)
     texts = _distinct(data.splits.values())
+    drawn = data.entry.split != "fixed"
+    if drawn:  # one file for all seeds: they deal the same texts out otherwise
+        texts.sort(key=lambda text: (len(text), text.tobytes()))
     width = embedding.project.in_features
     size = sum(map(len, texts)) * width * np.dtype(np.float16).itemsize
 
@@ -61,6 +64,8 @@ def attach(
         _encode_all(embedding, texts, starts, states, device)
 
     made_from = _made_from(embedding, data, device) | ({"modules": dict(others)} if others else {})
+    if drawn:
+        made_from["texts"] = cache.fingerprint(("text", text) for text in texts)
     try:
         kept = cache.bundle(f"{data.entry.name}-states", made_from, fill, verified=True)
     except (NotCacheable, OSError) as error:

@@ -39,6 +39,7 @@ def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
             recipe=spec.recipe.model_dump(),
             batch_size=spec.recipe.batch_size,
             seed=spec.seed,
+            source_seeds=dict(spec.source_seeds),
             rank=rank.index,
             world_size=rank.world,
             cores=rank.usable_cores,

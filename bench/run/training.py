@@ -125,7 +125,7 @@ def train_once(
     use_deterministic_algorithms()
     if strict:
         use_deterministic_attention()
-    seed_everything(spec.seed)
+    seed_everything(spec.seed_of("weights"))
 
     data = load(spec, rank)
     on_data(data)
@@ -135,6 +135,9 @@ def train_once(
     if spec.recipe.freeze:
         freeze_body(model)
     size = _Size.of(model)
+    if spec.source_seeds:
+        # Else the numbers that dropout draws would follow those of the initial weights.
+        seed_everything((spec.seed_of("dropout") * 1_000_003 + 1) % 2**32)
     model = _distribute(model, spec, rank, device)
     if compiled:
         # Texts come in many lengths, images in one size: so each graph is made once, and does not
@@ -278,5 +281,5 @@ def _distribute(model: nn.Module, spec: RunSpec, rank: Rank, device: str) -> nn.
     if rank.world == 1:
         return model
     model = synchronised(model, device)
-    seed_everything((spec.seed + rank.index * 1_000_003) % 2**32)
+    seed_everything((spec.seed_of("dropout") + rank.index * 1_000_003) % 2**32)
     return model

@@ -12,25 +12,29 @@ if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Study
 
 
-def pages(study: "Study", ledgers: Iterable[Ledger]) -> dict[str, str]:
+def pages(study: "Study", ledgers: Iterable[Ledger], repeat: int | None = None) -> dict[str, str]:
     """The page of each data set by its name, with the chosen values as the entries' own.
 
-    A page a data set, since values are chosen for each. Its runs are the study's final runs, with
-    the same keys.
+    A page a data set, since values are chosen for each, and for each search of a repeated one. Its
+    runs are the study's final runs, with the same keys.
     """
     chosen: dict[str, dict[str, Values]] = {}
+    seed: int | None = None
     for ledger in ledgers:
-        if ledger.chosen is not None:
+        if ledger.chosen is not None and ledger.repeat == repeat:
             chosen.setdefault(ledger.dataset, {})[ledger.entry] = ledger.chosen
-    return {dataset: _page(study, dataset, values) for dataset, values in chosen.items()}
+            seed = ledger.final_seed
+    return {dataset: _page(study, dataset, values, seed) for dataset, values in chosen.items()}
 
 
-def _page(study: "Study", dataset: str, chosen: dict[str, Values]) -> str:
+def _page(study: "Study", dataset: str, chosen: dict[str, Values], seed: int | None) -> str:
     page = study.model_dump(
         mode="json",
         exclude_defaults=True,
         exclude={"name", "scale", "command", "search", "entries", "data", "averages", "published"},
     )
+    if seed is not None:
+        page["seeds"] = [seed]
     spec = dict(zip(study.datasets, study.data, strict=True))[dataset]
     page["data"] = [spec.model_dump(mode="json", exclude_defaults=True)]
     page["entries"] = {}

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan.source_digests import changed
 from lightning_bench.bench.store.trial import Ledger, Trial
-from lightning_bench.bench.study.search_cell import Cell
+from lightning_bench.bench.study.search_cell import Cell, SearchName
 from lightning_bench.bench.study.search_space import Values
 from lightning_bench.common.files import is_locked, lock_at_once, locked, write_atomically
 
@@ -68,6 +68,8 @@ class SearchFolder:
         return Ledger(
             entry=cell.entry,
             dataset=cell.dataset,
+            repeat=cell.repeat,
+            final_seed=cell.final_seed,
             metric=cell.metric,
             higher_is_better=cell.higher_is_better,
             space=dict(cell.space.parameters),
@@ -159,10 +161,10 @@ def search_folders(cells: Iterable[Cell], store: Path) -> list[SearchFolder]:
     return [SearchFolder(cell, cell.folder(store)) for cell in cells]
 
 
-def chosen(ledgers: Iterable[Ledger]) -> Mapping[tuple[str, str], Values]:
-    """The frozen values by (entry, data set), where a search is over."""
+def chosen(ledgers: Iterable[Ledger]) -> Mapping[SearchName, Values]:
+    """The frozen values of each search that is over."""
     return {
-        (ledger.entry, ledger.dataset): ledger.chosen
+        (ledger.entry, ledger.dataset, ledger.repeat): ledger.chosen
         for ledger in ledgers
         if ledger.chosen is not None
     }

@@ -159,7 +159,7 @@ class Tuner(Listener):
         assert trial.claim.values is not None
         for seed in cell.search.seeds:
             spec = cell.spec(trial.claim.values, seed, tested=False)
-            run = Run(cell.entry, cell.dataset, spec, trial=number)
+            run = Run(cell.entry, cell.dataset, spec, trial=number, repeat=cell.repeat)
             trial.curves[run.key] = {}
             trial.runs[run.key] = PlannedRun(
                 run, "missing", "a trial", expected_s, None, source_digests.of_run(spec)

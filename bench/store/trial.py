@@ -45,6 +45,8 @@ class Ledger(Stored):
 
     entry: str
     dataset: str
+    repeat: Annotated[int | None, Field(description="which search of a repeated one")] = None
+    final_seed: Annotated[int | None, Field(description="of the run of what it chose")] = None
     metric: str
     higher_is_better: bool
     space: dict[str, Parameter]
@@ -56,6 +58,11 @@ class Ledger(Stored):
     untold: Annotated[int, Field(description="over, but Optuna's storage may not know")] = 0
     outdated: Annotated[int, Field(description="trials whose files have changed since")] = 0
     changed: Annotated[list[str], Field(description="those files")] = []
+
+    @property
+    def name(self) -> str:
+        """Its entry, and which search it is where the page repeats it."""
+        return self.entry if self.repeat is None else f"{self.entry}, search {self.repeat}"
 
     @property
     def device_h(self) -> float:

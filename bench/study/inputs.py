@@ -26,6 +26,7 @@ def dataset_of(spec: DataSpec) -> DataSet:
         tokenizer=spec.tokenizer,
         shots=spec.shots,
         shifts=spec.shifts,
+        split=spec.split,
     )
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lightning_bench.bench.spec import ModelSpec, Recipe, RunSpec, Scalar, canonical_json
+from lightning_bench.bench.spec import ModelSpec, Recipe, RunSpec, Scalar, Source, canonical_json
 from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import (
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Entry
 
 
+#: Entry, data set, and which search of a repeated one it is.
+SearchName = tuple[str, str, int | None]
+
+
 @dataclass(frozen=True)
 class Cell:
     """One search: its entry, data set, metric, base run and search space."""
@@ -40,6 +44,8 @@ class Cell:
     space: Space
     search: Search
     known: Mapping[str, Argument]
+    repeat: int | None = None  # which of several searches this is
+    final_seed: int | None = None  # of the one run with what it chooses
 
     @property
     def higher_is_better(self) -> bool:
@@ -49,7 +55,7 @@ class Cell:
     @cached_property
     def digest(self) -> str:
         """A hash of what decides the trials; a larger budget goes on with the same ones."""
-        parts = {
+        parts: dict[str, Any] = {
             "base": self.base.model_dump(mode="json", exclude_defaults=True),
             "space": {
                 name: parameter.model_dump(mode="json", exclude_defaults=True)
@@ -62,7 +68,20 @@ class Cell:
             ),
             "metric": self.metric,
         }
+        if self._trial_seeds:
+            parts["split"] = self._trial_seeds["split"]
         return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:10]
+
+    @property
+    def _trial_seeds(self) -> dict[Source, int]:
+        """What of a trial goes by the final seed: the split, so that no trial sees its test."""
+        drawn = self.base.data.split != "fixed" and self.final_seed is not None
+        return {"split": self.final_seed or 0} if drawn else {}
+
+    @property
+    def place(self) -> SearchName:
+        """Which search of the study it is."""
+        return self.entry, self.dataset, self.repeat
 
     @property
     def name(self) -> str:
@@ -93,6 +112,8 @@ class Cell:
         recipe, args = apply(values, self.base.recipe, self.base.model.args, self.known)
         model = ModelSpec(name=self.base.model.name, args=args)
         changes = {"model": model, "recipe": recipe, "seed": seed, "tested": tested}
+        if not tested:
+            changes["source_seeds"] = self._trial_seeds
         return self.base.model_copy(update=changes)
 
 

@@ -20,7 +20,8 @@ class Search(Settings):
     """The budget of every entry on every data set, and how it is spent.
 
     `trials` is a total, over all workers and resumptions; no new trial begins once `device_h`
-    device-hours are spent. Pruned, failed and retried trials count.
+    device-hours are spent. Pruned, failed and retried trials count. Where the search is repeated,
+    each repetition has a sampler and trial seeds of its own, and this budget.
     """
 
     trials: Annotated[int, Field(ge=1, description="for each entry on each data set, in total")]
@@ -36,6 +37,10 @@ class Search(Settings):
     cost: Annotated[CostName | None, Field(description="a second objective")] = None
     cost_at_most: Annotated[
         float | None, Field(gt=0, description="of the chosen trial; else the best scores decide")
+    ] = None
+    repeat: Annotated[
+        int | None,
+        Field(ge=1, description="searches, each with the whole budget and one final seed"),
     ] = None
     space: dict[str, Parameter | None] = {}
 
@@ -60,3 +65,20 @@ class Search(Settings):
         if self.cost and self.sampler == "cmaes":
             raise ValueError("with a cost there are two objectives, and cmaes knows only one")
         return self
+
+    def repeats(self) -> "list[Search]":
+        """The searches that are asked for: repetition r with sampler seed and trial seeds r on.
+
+        The first is the search without any repetition, whose trials it goes on with.
+        """
+        spread = max(self.seeds) - min(self.seeds) + 1
+        return [
+            self.model_copy(
+                update={
+                    "repeat": None,
+                    "seed": self.seed + r,
+                    "seeds": [seed + r * spread for seed in self.seeds],
+                }
+            )
+            for r in range(self.repeat or 1)
+        ]

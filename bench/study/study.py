@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator
 
-from lightning_bench.bench.spec import DataSpec, Recipe, RunSpec, Scalar, Settings
-from lightning_bench.bench.study import stages
+from lightning_bench.bench.spec import DataSpec, Recipe, RunSpec, Scalar, Settings, Source
+from lightning_bench.bench.study import randomness, stages
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.inputs import dataset_at
 from lightning_bench.bench.study.measure_settings import Measure
 from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.bench.study.resolved import ResolvedEntry, resolve
-from lightning_bench.bench.study.search_cell import Cell, space_of
+from lightning_bench.bench.study.search_cell import Cell, SearchName, space_of
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import Parameter, Values
 from lightning_bench.bench.study.stages import NamedData, Stage
@@ -56,6 +56,10 @@ class Study(Settings):
     args: Annotated[dict[str, Scalar], Field(description="what all entries' models share")] = {}
     recipe: Recipe = Recipe()
     search: Annotated[Search | None, Field(description="tune every entry, on one budget")] = None
+    variance: Annotated[
+        Literal["all"] | list[Source],
+        Field(description="sources of randomness, each to be varied alone by further runs"),
+    ] = []
     stages: Annotated[dict[str, Stage], Field(description="what is trained first")] = {}
     measure: Annotated[Measure | None, Field(description="columns of speed and memory")] = None
     probes: Annotated[list[str], Field(description="measures of the models, an epoch")] = []
@@ -132,7 +136,7 @@ class Study(Settings):
         """The entries by their labels, with what their names stand for."""
         return resolve(self)
 
-    def runs(self, chosen: Mapping[tuple[str, str], Values] | None = None) -> list["Run"]:
+    def runs(self, chosen: Mapping[SearchName, Values] | None = None) -> list["Run"]:
         """All runs, seed by seed, so that a study stopped half-way compares like with like.
 
         An entry meets the data sets that its model can read, or those that it names. Where it
@@ -142,11 +146,12 @@ class Study(Settings):
         """
         if self.search is not None:
             values = chosen or {}
-            cells = [cell for cell in self.cells() if (cell.entry, cell.dataset) in values]
+            cells = [cell for cell in self.cells() if cell.place in values]
             return [
-                Run(c.entry, c.dataset, c.spec(values[c.entry, c.dataset], seed, tested=True))
+                Run(c.entry, c.dataset, c.spec(values[c.place], seed, tested=True))
                 for seed in self.seeds
                 for c in cells
+                if c.final_seed in (None, seed)
             ]
         runs = []
         for seed in self.seeds:
@@ -156,12 +161,38 @@ class Study(Settings):
                     runs.append(Run(entry.label, title, entry.spec(spec, seed)))
                 elif seed == self.seeds[0]:
                     runs.append(Run(entry.label, title, stage_run))
+        return [*runs, *self._varying_one_source()]
+
+    def _varying_one_source(self) -> list["Run"]:
+        """With `variance`, the runs in which one source goes by the seed, the others by the first.
+
+        Every other source is held, even one that no argument tells of, as a user's own dropout.
+        """
+        runs = []
+        for seed in self.seeds if self.variance else ():
+            for entry, title, spec in self._meetings():
+                if entry.shown_stage(spec) is not None:
+                    continue
+                plain = entry.spec(spec, seed)
+                found = randomness.sources(plain, entry.variant, entry.data[title][1])
+                for source in found:
+                    if self.variance == "all" or source in self.variance:
+                        held = {o: self.seeds[0] for o in randomness.TITLES if o != source}
+                        one = plain.model_copy(update={"source_seeds": held})
+                        runs.append(Run(entry.label, title, one, varied=source))
         return runs
 
     def cells(self) -> list[Cell]:
-        """The searches that the page asks for, one for each entry on each data set."""
+        """The searches that the page asks for.
+
+        Of each entry on each data set one; of a repeated search one for each seed.
+        """
         if self.search is None:
             return []
+        repeats: list[tuple[Search, int | None, int | None]] = [(self.search, None, None)]
+        if self.search.repeat is not None:
+            found = zip(self.search.repeats(), self.seeds, strict=True)
+            repeats = [(search, r, seed) for r, (search, seed) in enumerate(found)]
         spaces = {label: space_of(self.search, entry) for label, entry in self.resolved.items()}
         return [
             Cell(
@@ -171,9 +202,12 @@ class Study(Settings):
                 metric=entry.data[title][1].metrics[0],
                 base=entry.spec(spec),
                 space=spaces[entry.label],
-                search=self.search,
+                search=search,
                 known=entry.variant.arguments,
+                repeat=repeat,
+                final_seed=seed,
             )
+            for search, repeat, seed in repeats
             for entry, title, spec in self._meetings()
         ]
 
@@ -214,6 +248,15 @@ class Run:
     dataset: str
     spec: RunSpec
     trial: int | None = None  # its number, for a run of a search
+    repeat: int | None = None  # of a trial: which search of a repeated one it is of
+    varied: Source | Literal[""] = ""  # the one source of randomness that goes by its seed
+
+    @property
+    def title(self) -> str:
+        """Its entry, and what it varies where that is not everything."""
+        return (
+            f"{self.entry}, {randomness.TITLES[self.varied]} alone" if self.varied else self.entry
+        )
 
     @cached_property
     def key(self) -> str:

@@ -7,7 +7,7 @@ Pydantic has checked each value by itself, and `resolved` that every name stands
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lightning_bench.bench.study import compatibility
+from lightning_bench.bench.study import compatibility, randomness
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
@@ -17,6 +17,7 @@ from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import BadSpace
 from lightning_bench.bench.study.study import Study
 from lightning_bench.common.messages import nearest
+from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
 
@@ -169,6 +170,72 @@ def _probes(study: Study) -> Iterator[PageError]:
             yield PageError(("probes",), f"there is no probe {name!r}{nearest(name, PROBES)}")
 
 
+def _splits(study: Study) -> Iterator[PageError]:
+    """Drawn splits: alike for all entries, and nothing that was trained on another one's test."""
+    drawn = dict(zip(study.datasets, study.data, strict=True))
+    for entry in study.resolved.values():
+        for title, (spec, dataset) in entry.data.items():
+            if spec.split != drawn[title].split:
+                at = ("entries", entry.label, "data")
+                message = f"the split of {spec.name} is the study's: all entries need the same"
+                yield PageError(at, message)
+            for run in entry.lineage:
+                if _same_source(run.dataset, dataset) and {run.dataset.split, spec.split} != {
+                    "fixed"
+                }:
+                    yield PageError(
+                        ("entries", entry.label, "start"),
+                        f"the stage {run.name!r} trains on one split of {dataset.name}; where the "
+                        "seed draws splits, its training examples are test or validation examples "
+                        "of other seeds: give it other data, or leave the split fixed",
+                    )
+
+
+def _same_source(one: DataSet, other: DataSet) -> bool:
+    """Whether two data sets are made of the same training examples."""
+    made_of = [(of.repository, of.source, of.files.get("train")) for of in (one, other)]
+    return one.name == other.name or (made_of[0] == made_of[1] and one.kind == other.kind)
+
+
+def _repeated(study: Study) -> Iterator[PageError]:
+    search = study.search
+    if search is None:
+        return
+    if search.repeat is not None and search.repeat != len(study.seeds):
+        yield PageError(
+            ("search", "repeat"),
+            f"{search.repeat} searches and {len(study.seeds)} seeds: each search's values are run "
+            f"with one seed of its own, so seeds: {search.repeat}",
+        )
+    for i, dataset in enumerate(study.datasets.values()):
+        if dataset.split == "seed" and search.repeat is None:
+            yield PageError(
+                ("data", i, "split"),
+                f"the trials of one search would train on test examples that other seeds draw of "
+                f"{dataset.name}: search: {{repeat: {len(study.seeds)}}} gives each seed its own",
+            )
+
+
+def _variance(study: Study) -> Iterator[PageError]:
+    if not study.variance:
+        return
+    if study.search is not None:
+        message = "variance is of one configuration: take the page that the search chose"
+        yield PageError(("variance",), message)
+    if len(study.seeds) < 2:
+        yield PageError(("seeds",), "the spread over seeds needs several of them, better ten")
+    known = {
+        source
+        for entry in study.resolved.values()
+        for spec, dataset in entry.data.values()
+        for source in randomness.sources(entry.spec(spec), entry.variant, dataset)
+    }
+    for source in [] if study.variance == "all" else study.variance:
+        if source not in known:
+            message = f"no entry's seed decides {randomness.TITLES[source]} here"
+            yield PageError(("variance",), message)
+
+
 def _searched(study: Study) -> Iterator[PageError]:
     for label, entry in study.entries.items():
         if entry.space and study.search is None:
@@ -177,8 +244,9 @@ def _searched(study: Study) -> Iterator[PageError]:
 
 
 def _fresh_seeds(study: Study) -> Iterator[PageError]:
-    tried = study.search.seeds if study.search else []
-    for seed in sorted(set(tried) & set(study.seeds)):
+    searches = study.search.repeats() if study.search else []
+    tried = {seed for search in searches for seed in search.seeds}
+    for seed in sorted(tried & set(study.seeds)):
         yield PageError(
             ("search", "seeds"),
             f"seed {seed} is one of the final runs', which must be fresh; "
@@ -222,6 +290,9 @@ RULES = (
     PageRule("class metrics", "`metrics` can be computed on a data set", _class_metrics),
     PageRule("probes", "every probe is known", _probes),
     PageRule("stages", "an entry starts from every stage", _stages),
+    PageRule("splits", "splits that seeds draw are alike for all, and leak into none", _splits),
+    PageRule("repeated", "every search of a repeated one has a seed of its own", _repeated),
+    PageRule("variance", "what is to be varied alone is varied at all", _variance),
     PageRule("searched", "only what is searched has a space", _searched),
     PageRule("fresh seeds", "no final run has a seed that chose its settings", _fresh_seeds),
     PageRule("spaces", "every parameter can be drawn and matters to an entry", _spaces),

@@ -64,7 +64,7 @@ def began(planned: PlannedRun, study: Study) -> Began:
     labels = {"entry": run.entry, "group": group, "study": study.name, "scale": study.scale}
     return Began(
         key=planned.key,
-        name=f"{run.entry} · {run.dataset} · seed {run.spec.seed}",
+        name=f"{run.title} · {run.dataset} · seed {run.spec.seed}",
         tags=tuple(tag for tag in (study.scale, run.dataset, run.entry, group) if tag),
         config={**labels, "key": planned.key, **run.spec.model_dump(mode="json")},
     )

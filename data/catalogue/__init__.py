@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from lightning_bench.common.messages import nearest
-from lightning_bench.data.dataset import HIGHER_IS_BETTER, DataSet
+from lightning_bench.data.dataset import HIGHER_IS_BETTER, DataSet, SplitBy
 from lightning_bench.data.errors import DataError
 
 __all__ = ["HIGHER_IS_BETTER", "DataSet", "entries", "find"]
@@ -82,6 +82,7 @@ def _users_texts(path: str) -> DataSet:
         policy="10 % of the texts for validation, 10 % for test, seed 0",
         source=path,
         columns=("text",),
+        carves=("test", "val"),
         tokenizer="train:8000",
         vocab_size=8000,
         length=128,
@@ -98,6 +99,7 @@ def find(
     tokenizer: str | None = None,
     shots: int | None = None,
     shifts: int = 0,
+    split: SplitBy = "fixed",
 ) -> DataSet:
     """Return the entry of a name with these settings; DataError names the nearest known name."""
     prefix, colon, path = name.partition(":")
@@ -113,7 +115,32 @@ def find(
         raise DataError(f"unknown data set {name!r}{nearest(name, entries())}")
     settings = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
     settings |= {"shots": shots, "shifts": shifts or None}
+    if split != "fixed":
+        entry = _split_by_seed(entry, split)
     return _with(entry, {key: value for key, value in settings.items() if value is not None})
+
+
+def _split_by_seed(entry: DataSet, split: SplitBy) -> DataSet:
+    """The entry with splits that the run's seed draws; a DataError where there are none to draw."""
+    if not entry.carved:
+        raise DataError(
+            f"{entry.name} comes with its splits, and none is left to draw: split is fixed"
+        )
+    if split == "seed" and "test" not in entry.carved:
+        raise DataError(
+            f"the test split of {entry.name} is official; "
+            "`split: validation` draws its validation split by the seed"
+        )
+    if split == "validation" and "val" not in entry.carved:
+        raise DataError(
+            f"the validation split of {entry.name} is its own; "
+            "`split: seed` draws its test split by the seed"
+        )
+    titles = {"test": "test", "val": "validation"}
+    drawn = ("val",) if split == "validation" else entry.carved
+    which = " and ".join(titles[name] for name in drawn)
+    how = f"here the run's seed draws {which}, instead of seed 0"
+    return replace(entry, split=split, policy=f"{entry.policy}; {how}")
 
 
 def _with(entry: DataSet, settings: dict[str, Any]) -> DataSet:

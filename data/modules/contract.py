@@ -29,8 +29,9 @@ class DataModule(pl.LightningDataModule, ABC):
 
     `batch_size` is that of all ranks together. The order of training, and every random number of
     augmentation and masking, depends on `seed`, the epoch and the place in the global batch or the
-    split alone. `cores` are those that this rank may use, by default all. A `sample` is content
-    with a part of the data set.
+    split alone; `source_seeds` are those of the sources of randomness that have one of their own:
+    order, augmentation, shots, split. `cores` are those that this rank may use, by default all. A
+    `sample` is content with a part of the data set.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class DataModule(pl.LightningDataModule, ABC):
         world_size: int = 1,
         cores: int | None = None,
         sample: bool = False,
+        source_seeds: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__()
         self.entry = find(entry) if isinstance(entry, str) else entry
         self.batch_size, self.seed, self.sample = batch_size, seed, sample
+        self.source_seeds = dict(source_seeds or {})
         self.rank, self.world_size = rank, world_size
         self.cores = usable_cores() if cores is None else cores
         #: A SHA-256 of what `setup` really loaded.
@@ -73,6 +76,10 @@ class DataModule(pl.LightningDataModule, ABC):
     def _loader(self, name: str, *, shuffle: bool = False) -> Loader:
         """This rank's batches of a split."""
 
+    def seed_of(self, source: str) -> int:
+        """The seed of a source of randomness: its own where it has one, else the run's."""
+        return self.source_seeds.get(source, self.seed)
+
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""
         return self.entry.facts()
@@ -96,7 +103,12 @@ class DataModule(pl.LightningDataModule, ABC):
 
     def _order(self, size: int, *, shuffle: bool) -> EpochOrder:
         return EpochOrder(
-            size, seed=self.seed, shuffle=shuffle, rank=self.rank, world_size=self.world_size
+            size,
+            seed=self.seed_of("order"),
+            augmentation_seed=self.seed_of("augmentation"),
+            shuffle=shuffle,
+            rank=self.rank,
+            world_size=self.world_size,
         )
 
 

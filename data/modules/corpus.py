@@ -37,7 +37,7 @@ class Corpus(TextData):
         """Load all splits, once; for "fit" no test split is opened."""
         if self.splits:
             return
-        kept = load(self.entry, sample=self.sample)
+        kept = load(self.entry, sample=self.sample, split_seed=self.seed_of("split"))
         self._open(kept, stage)
         special, continues = (
             torch.from_numpy(kept.array(name)) for name in ("special", "continues")
@@ -69,7 +69,7 @@ class MaskedLoader(TextLoader):
         """Gather and pad, then mask; a pad is special, and so never masked."""
         (tokens, mask, segments), _, indices, global_size = super().host_batch(number, global_batch)
         order = self.sampler
-        stream = (order.seed, order.epoch) if order.shuffle else (0,)
+        stream = (order.augmentation_seed, order.epoch) if order.shuffle else (0,)
         seen, wanted = self.masking.apply(tokens, [(*stream, int(i)) for i in indices])
         return Batch((seen, mask, segments), wanted, indices, global_size)
 
@@ -89,7 +89,7 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> Corpus
     return Corpus(entry, whole_words=recipe["whole_words"], **options)
 
 
-def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
+def load(entry: DataSet, *, sample: bool = False, split_seed: int = 0) -> cache.Bundle:
     """Tokenise a corpus, or open what was tokenised before."""
     readers = source_splits(entry)
     made_from = {
@@ -98,6 +98,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         "entry": {key: str(value) for key, value in entry.what_counts().items()},
         "sample": sample,
         "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
+        **split.drawn_by(entry, split_seed),
     }
     if entry.source.startswith("embedded"):
         made_from["texts"] = str(digest_of_texts(readers))
@@ -106,7 +107,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         column = entry.columns[0]
         # Texts have no labels: all are of one class.
         unlabelled = {n: np.zeros(r.count(column), np.int64) for n, r in readers.items()}
-        parts = split.assign_rows(entry, unlabelled, sample=sample)
+        parts = split.assign_rows(entry, unlabelled, sample=sample, seed=split_seed)
 
         def texts(part: str) -> Iterator[str]:
             source, rows = parts[part]

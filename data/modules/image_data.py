@@ -30,7 +30,7 @@ from lightning_bench.data.transforms.augment import (
 )
 from lightning_bench.data.transforms.decode import decode_all
 
-_EMBEDDED: Mapping[str, Callable[[], dict[str, Images]]] = {"digits": digits.digits}
+_EMBEDDED: Mapping[str, Callable[[int, int], dict[str, Images]]] = {"digits": digits.digits}
 #: Changes when what is kept of the same files would be something else.
 _FORMAT = 2
 
@@ -56,13 +56,14 @@ class ImageData(DataModule):
             return
         entry = self.entry
         if entry.name in _EMBEDDED:
-            splits = _EMBEDDED[entry.name]()
+            by = [entry.carving_seed(name, self.seed_of("split")) for name in ("test", "val")]
+            splits = _EMBEDDED[entry.name](*by)
             for name, images in splits.items():
                 check(entry.name, name, images, entry.splits[name], entry.classes)
             self.fingerprint = fingerprint(splits)
             self.mean, self.std = moments(splits["train"].pixels)
         else:
-            self.bundle = kept = load(entry, sample=self.sample)
+            self.bundle = kept = load(entry, sample=self.sample, split_seed=self.seed_of("split"))
             splits = {
                 name: Images(kept.array(f"{name}-pixels"), kept.array(f"{name}-labels"))
                 for name in kept.facts["splits"]
@@ -72,7 +73,7 @@ class ImageData(DataModule):
             self.names = tuple(kept.facts["names"])
         if entry.shots:
             train = splits["train"]
-            members = split.shots(entry, train.labels, seed=self.seed)
+            members = split.shots(entry, train.labels, seed=self.seed_of("shots"))
             splits["train"] = Images(train.pixels[members], train.labels[members])
             self.fingerprint = cache.fingerprint_of_part(self.fingerprint, members)
         self.splits = {name: part for name, part in splits.items() if entry.serves(name, stage)}
@@ -188,7 +189,8 @@ class ImageLoader(Loader):
             return HostImages(pixels, None, None, None, target, None, index, size)
         order = self.sampler
         height, width = self.pixels.shape[-2:]
-        drawn = draw(a, size, (height, width), generator(order.seed, order.epoch, number))
+        numbers = generator(order.augmentation_seed, order.epoch, number)
+        drawn = draw(a, size, (height, width), numbers)
         place = self.share_of(torch.arange(size))
         mine, pixels = drawn.rows(place), self.gather(index)
         if not a.mixes:
@@ -246,7 +248,7 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> ImageD
     return ImageData(entry, augmentation=Augmentation.from_recipe(recipe), **options)
 
 
-def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
+def load(entry: DataSet, *, sample: bool = False, split_seed: int = 0) -> cache.Bundle:
     """Decode the images of a data set, or open what was decoded before."""
     readers = source_splits(entry)
     made_from = {
@@ -255,6 +257,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         "entry": {key: str(value) for key, value in entry.what_counts().items()},
         "sample": sample,
         "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
+        **split.drawn_by(entry, split_seed),
     }
     if entry.repository is None:  # what was kept of deeper images before was clipped
         made_from["deep"] = "scaled"
@@ -263,7 +266,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         labels = {name: reader.labels(entry.label) for name, reader in readers.items()}
         for name, values in labels.items():
             check_labels(f"{entry.name}/{name}", values, entry.classes)
-        parts = split.assign_rows(entry, labels, sample=sample)
+        parts = split.assign_rows(entry, labels, sample=sample, seed=split_seed)
         for name, reader in readers.items():
             mine = {part: rows for part, (where, rows) in parts.items() if where == name}
             _decode(draft, entry, reader, mine, labels[name])

@@ -91,7 +91,9 @@ class StreamedImages(ImageData):
         for name, values in labels.items():
             check_labels(f"{self.entry.name}/{name}", values, self.entry.classes)
         if "train" in labels:
-            parts = split.assign_rows(self.entry, labels, sample=self.sample)
+            parts = split.assign_rows(
+                self.entry, labels, sample=self.sample, seed=self.seed_of("split")
+            )
         else:
             parts = {name: (name, np.arange(len(values))) for name, values in labels.items()}
         tables = {name: _table(reader) for name, reader in readers.items()}
@@ -117,7 +119,7 @@ class StreamedImages(ImageData):
 
     def _keep_shots(self) -> None:
         table, rows = self.sources["train"]
-        members = split.shots(self.entry, self._labels["train"], seed=self.seed)
+        members = split.shots(self.entry, self._labels["train"], seed=self.seed_of("shots"))
         self.sources["train"] = table, rows[members]
         self._labels["train"] = self._labels["train"][members]
         self.fingerprint = cache.fingerprint_of_part(self.fingerprint, members)
@@ -258,7 +260,7 @@ class StreamedLoader(ImageLoader):
             places = torch.cat([places, (places + 1) % size])
         rows = global_batch[places].tolist()
         return [
-            (row, (order.seed, order.epoch, number, place))
+            (row, (order.augmentation_seed, order.epoch, number, place))
             for row, place in zip(rows, places.tolist(), strict=True)
         ]
 

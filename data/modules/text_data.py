@@ -34,7 +34,8 @@ class TextData(DataModule):
     def setup(self, stage: str | None = None) -> None:
         """Load and check all splits, once; for "fit" no test split is opened."""
         if not self.splits:
-            self._open(load(self.entry, sample=self.sample), stage)
+            kept = load(self.entry, sample=self.sample, split_seed=self.seed_of("split"))
+            self._open(kept, stage)
 
     def _open(self, kept: cache.Bundle, stage: str | None) -> None:
         """Map the splits of a bundle, and of the training split the shots that are asked for."""
@@ -45,7 +46,7 @@ class TextData(DataModule):
         self.fingerprint = kept.fingerprint
         if self.entry.shots:
             train = self.splits["train"]
-            members = split.shots(self.entry, train.labels, seed=self.seed)
+            members = split.shots(self.entry, train.labels, seed=self.seed_of("shots"))
             self.splits["train"] = token_arrays.select(train, members)
             self.fingerprint = cache.fingerprint_of_part(self.fingerprint, members)
 
@@ -72,7 +73,7 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> TextDa
     return TextData(entry, **options)
 
 
-def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
+def load(entry: DataSet, *, sample: bool = False, split_seed: int = 0) -> cache.Bundle:
     """Tokenise the texts of a data set, or open what was tokenised before."""
     readers = {} if entry.name in _GENERATED else source_splits(entry)
     made_from = {
@@ -81,6 +82,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         "entry": {key: str(value) for key, value in entry.what_counts().items()},
         "sample": sample,
         "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
+        **split.drawn_by(entry, split_seed),
     }
     if entry.name in _GENERATED:
         made_from["generator"] = _GENERATED[entry.name].VERSION
@@ -89,7 +91,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         if entry.name in _GENERATED:
             _generate(draft, entry)
         else:
-            _tokenise(draft, entry, readers, sample=sample)
+            _tokenise(draft, entry, readers, sample=sample, split_seed=split_seed)
 
     return cache.bundle(f"{entry.name}-{entry.length}", made_from, fill)
 
@@ -108,10 +110,15 @@ def _generate(draft: cache.Draft, entry: DataSet) -> None:
 
 
 def _tokenise(
-    draft: cache.Draft, entry: DataSet, readers: Mapping[str, Reader], *, sample: bool
+    draft: cache.Draft,
+    entry: DataSet,
+    readers: Mapping[str, Reader],
+    *,
+    sample: bool,
+    split_seed: int,
 ) -> None:
     labels = {name: _labels(entry, reader) for name, reader in readers.items()}
-    parts = split.assign_rows(entry, labels, sample=sample)
+    parts = split.assign_rows(entry, labels, sample=sample, seed=split_seed)
     columns = {
         name: [[text for piece in reader.column(c) for text in piece] for c in entry.columns]
         for name, reader in readers.items()

@@ -47,6 +47,7 @@ def describe(path: str) -> DataSet:
         source=path,
         columns=("image",),
         label="cls",
+        carves=tuple(carved),
         licence="yours to know",
         citation="",
     )

@@ -13,6 +13,7 @@ from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import tuning_effort
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.statistics.samples import Sample, Samples
+from lightning_bench.reports.statistics.variance import Spreads
 from lightning_bench.reports.tables import across_data_sets, depth_scaling, speed
 from lightning_bench.reports.text.numbers import slug
 
@@ -186,11 +187,12 @@ class _DataSet:
         here = [ledger for ledger in self.request.searches if ledger.dataset == self.dataset]
         if not any(ledger.best for ledger in here):
             return
+        best = "Best" if here[0].repeat is None else "Mean over each entry's searches of the best"
         yield self._figure(
             "best",
             "Best so far",
-            f"Best validation {self.shown} by trial; pruned and failed trials count as trials. The"
-            " first trial has the recipe's own values.",
+            f"{best} validation {self.shown} by trial; pruned and failed trials count as trials."
+            " The first trial has the recipe's own values.",
             f"Steps of the best validation {self.shown} against trials, one for each entry.",
         )
         if not any(tuning_effort.no_expectation(ledger) for ledger in here):
@@ -208,6 +210,36 @@ class _DataSet:
                 "Finished trials, pale, and the front of those that none beats in both.",
                 f"Points of validation {self.shown} against cost, with a step line of the front.",
             )
+
+
+def of_variance(request: Request, spreads: Spreads) -> list[Figure]:
+    """The SD that each source of randomness makes, by data set."""
+    figures = []
+    for dataset, of_entries in spreads.items():
+        shown = request.metrics[dataset][0].replace("_", " ")
+        spans = {
+            entry: {
+                title: (part.low, part.sd, part.high)
+                for title, part in parts.items()
+                if part.low is not None and part.high is not None
+            }
+            for entry, parts in of_entries.items()
+        }
+        if any(spans.values()):
+            figure = Figure(
+                name=f"variance-{slug(dataset)}",
+                kind="variance",
+                dataset=dataset,
+                title=f"Sources of variance, {dataset}",
+                caption=(
+                    f"SD of test {shown} over seeds where one source of randomness goes by the seed"
+                    " and the others are held, and where all do; 95 % chi-square intervals."
+                ),
+                alt=f"Dots with bars: the SD of test {shown} by source, one group for each entry.",
+                spreads=spans,
+            )
+            figures.append(figure)
+    return figures
 
 
 def _over_all(request: Request, everywhere: Table) -> list[Figure]:

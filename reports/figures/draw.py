@@ -12,7 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from lightning_bench.reports.figures import draw_reliability, draw_speed, draw_tuning
+from lightning_bench.reports.figures import (
+    draw_reliability,
+    draw_speed,
+    draw_tuning,
+    draw_variance,
+)
 from lightning_bench.reports.figures.colours import INK
 from lightning_bench.reports.figures.figure_data import FigureData, Series, column_of
 from lightning_bench.reports.figures.style import (
@@ -60,6 +65,8 @@ def draw(
             axes.set_xlabel(figure.x)
             axes.set_ylabel(f"test {metric_label(column)}")
             legend(axes)
+        elif figure.kind == "variance":
+            draw_variance.draw(canvas, axes, figure, column)
         elif figure.kind in {"best", "expected", "front"}:
             draw_tuning.draw(axes, figure, data, column)
             legend(axes)

@@ -78,7 +78,11 @@ def column_of(data: FigureData, figure: Figure) -> Column:
 
 def _curves(runs: Sequence[ReportedRun], column: Column) -> dict[str, tuple[list[int], Floats]]:
     by_entry: dict[str, list[Curve]] = defaultdict(list)
-    here = [run for run in runs if run.dataset == column.dataset and run.state == "done"]
+    here = [
+        run
+        for run in runs
+        if run.dataset == column.dataset and run.state == "done" and not run.varied
+    ]
     for run in sorted(here, key=lambda run: (run.seed, run.key)):
         if run.record and run.record.curve.metrics.get(column.metric or ""):
             by_entry[run.entry].append(run.record.curve)
@@ -103,7 +107,7 @@ def _by_epoch(curves: Sequence[Curve], metric: str) -> tuple[list[int], Floats]:
 def _scores(runs: Sequence[ReportedRun], column: Column) -> dict[str, Floats]:
     scores: dict[str, list[float]] = defaultdict(list)
     for run in runs:
-        if run.state == "done" and run.record:
+        if run.state == "done" and run.record and not run.varied:
             value = run.record.metrics.get(column.metric or "", math.nan)
             if math.isfinite(value):
                 scores[run.entry].append(value * column.scale)

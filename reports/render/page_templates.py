@@ -55,9 +55,9 @@ def by_sample(
     order = {row.label: place for place, row in enumerate(report.tables[0].measured)}
     datasets = {c.dataset: place for place, c in enumerate(report.tables[0].columns)}
 
-    def place(run: ReportedRun) -> tuple[int, int]:
-        return datasets[run.dataset], order[run.entry]
+    def place(run: ReportedRun) -> tuple[int, int, str]:
+        return datasets[run.dataset], order[run.entry], run.varied
 
     ordered = sorted(runs, key=lambda run: (*place(run), run.seed, run.key))
     grouped = [list(found) for _, found in groupby(ordered, key=place)]
-    return [(found[0].dataset, found[0].entry, found) for found in grouped]
+    return [(found[0].dataset, found[0].title, found) for found in grouped]

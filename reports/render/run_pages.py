@@ -67,7 +67,7 @@ def _page(run: ReportedRun, shared: _Shared, most: int) -> dict[str, Any]:
     record, facts = run.record, _facts(run)
     page: dict[str, Any] = {
         "key": run.key,
-        "entry": run.entry,
+        "entry": run.title,
         "dataset": run.dataset,
         "seed": run.seed,
         "state": run.state,

@@ -38,6 +38,16 @@ def compare(
     ]
 
 
+def test_is_drawn(samples: Samples, dataset: str) -> bool:
+    """Whether each seed has test examples of its own, which no index tells from another seed's."""
+    return any(
+        record.spec.data.split == "seed"
+        for (_, name), sample in samples.items()
+        for record in sample.done.values()
+        if name == dataset
+    )
+
+
 def _compare_on(
     request: Request,
     samples: Samples,
@@ -45,7 +55,9 @@ def _compare_on(
     dataset: str,
     metric: str,
 ) -> Iterator[OnExamples]:
-    """The pairs on one data set; none where entries scored different examples."""
+    """The pairs on one data set; none where entries or seeds scored different examples."""
+    if test_is_drawn(samples, dataset):
+        return
     by_entry = by_entry_and_seed(request, samples, predictions, dataset)
     everything = [one for by_seed in by_entry.values() for one in by_seed.values()]
     if len(by_entry) < 2 or not same_examples(everything) or sums(metric, everything[0]) is None:

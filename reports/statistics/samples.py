@@ -15,6 +15,7 @@ class Sample:
 
     runs: list[ReportedRun] = field(default_factory=list)
     done: dict[int, Record] = field(default_factory=dict)
+    untuned: bool = False  # one of its searches came to nothing, and so has no run
     _values: dict[str, dict[int, float]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -66,7 +67,9 @@ class Sample:
         """Whether a run failed, or ended without a finite value."""
         expected = 1 if self.draws_nothing else len(self.done)
         return (
-            any(run.state == "failed" for run in self.runs) or len(self.values(metric)) < expected
+            self.untuned
+            or any(run.state == "failed" for run in self.runs)
+            or len(self.values(metric)) < expected
         )
 
 
@@ -95,7 +98,12 @@ def collect(request: Request, runs: Iterable[ReportedRun]) -> Samples:
     samples = {
         (entry, dataset): Sample() for dataset in request.metrics for entry in request.entries
     }
-    for run in sorted(runs, key=lambda run: (run.seed, run.key)):
+    for ledger in request.searches:
+        if ledger.repeat is not None and ledger.closed and ledger.best is None:
+            samples[ledger.entry, ledger.dataset].untuned = True
+    # What varies one source of randomness alone stands in a table of its own.
+    own = [run for run in runs if not run.varied]
+    for run in sorted(own, key=lambda run: (run.seed, run.key)):
         sample = samples[run.entry, run.dataset]
         sample.runs.append(run)
         # A trial, pruned or not, is no result: it never saw the test split.

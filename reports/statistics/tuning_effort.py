@@ -16,21 +16,48 @@ LEAST_TRIALS = 10
 
 
 def search_lines(request: Request) -> list[SearchLines]:
-    """What the figures draw: best so far, expected best, and trials with their cost."""
+    """What the figures draw: best so far, expected best, and trials with their cost.
+
+    Of several searches of an entry the means over them, and all their trials.
+    """
+    searches: dict[tuple[str, str], list[Ledger]] = {}
+    for ledger in request.searches:
+        searches.setdefault((ledger.entry, ledger.dataset), []).append(ledger)
     return [
         SearchLines(
-            entry=ledger.entry,
-            dataset=ledger.dataset,
-            best=best_so_far(ledger),
-            expected=[]
-            if no_expectation(ledger)
-            else expected_best(drawn_values(ledger), higher_is_better=ledger.higher_is_better),
-            cost=ledger.budget.cost,
-            trials=_points(ledger.trials),
-            front=_points(ledger.front()),
+            entry=entry,
+            dataset=dataset,
+            best=_means([best_so_far(ledger) for ledger in ledgers]),
+            expected=[
+                value for value in _means(list(map(_expected, ledgers))) if value is not None
+            ],
+            cost=ledgers[0].budget.cost,
+            trials=[point for ledger in ledgers for point in _points(ledger.trials)],
+            front=_points(front_of(ledgers)),
         )
-        for ledger in request.searches
+        for (entry, dataset), ledgers in searches.items()
     ]
+
+
+def front_of(ledgers: Sequence[Ledger]) -> list[Trial]:
+    """With a cost: the trials of an entry's searches that none beats in both, cheapest first."""
+    every = [trial for ledger in ledgers for trial in ledger.trials]
+    return ledgers[0].model_copy(update={"trials": every}).front()
+
+
+def _expected(ledger: Ledger) -> list[float]:
+    if no_expectation(ledger):
+        return []
+    return expected_best(drawn_values(ledger), higher_is_better=ledger.higher_is_better)
+
+
+def _means(lines: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """The mean of several lines, as far as all have a value; None where one has none yet."""
+    means: list[float | None] = []
+    for values in zip(*lines, strict=False):
+        known = [value for value in values if value is not None]
+        means.append(math.fsum(known) / len(known) if len(known) == len(values) else None)
+    return means
 
 
 def best_so_far(ledger: Ledger) -> list[float | None]:

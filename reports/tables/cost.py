@@ -23,7 +23,10 @@ def table(request: Request, collected: samples.Samples) -> Table:
         for label in request.grouped_entries()
         if collected[label, dataset].runs
     ]
-    trials_h = {(ledger.entry, ledger.dataset): ledger.device_h for ledger in request.searches}
+    trials_h: dict[tuple[str, str], float] = {}
+    for ledger in request.searches:
+        place = ledger.entry, ledger.dataset
+        trials_h[place] = trials_h.get(place, 0.0) + ledger.device_h
     grid = [_cells(collected[place], notes, trials_h.get(place, 0.0)) for place in places]
     several = len(request.metrics) > 1
     records = [record for place in places for record in _all(collected[place])]

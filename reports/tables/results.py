@@ -12,6 +12,7 @@ from lightning_bench.reports.statistics.ranking import Rankings
 from lightning_bench.reports.statistics.samples import not_kept
 from lightning_bench.reports.tables import published_rows, training_devices, tuning
 from lightning_bench.reports.tables.footnotes import Notes
+from lightning_bench.reports.text import seeds_vary
 from lightning_bench.reports.text.numbers import heading
 
 _FLOPS = Column(id="flops", title="FLOPs", unit="G", kind="count", scale=1e-9, decimals=3)
@@ -54,8 +55,18 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
         caption=caption if trained else _COUNTED,
         columns=columns,
         rows=published_rows.grouped([*ours, *theirs]),
-        notes=[*notes.all(), *training_devices.notes(collected), *_class_metrics(columns)],
+        notes=[
+            *notes.all(),
+            *training_devices.notes(collected),
+            *_what_seeds_vary(request),
+            *_class_metrics(columns),
+        ],
     )
+
+
+def _what_seeds_vary(request: Request) -> list[Note]:
+    line = seeds_vary.line(request)
+    return [Note(text=line)] if line else []
 
 
 def _metric_columns(

@@ -16,16 +16,23 @@ def tables(request: Request) -> list[Table | None]:
     """All that there is to show of the searches; nothing in them is a result."""
     if not request.searches:
         return []
+    # An entry's searches one below the other, where these are several.
+    order = list(request.entries)
+    searches = sorted(request.searches, key=lambda x: (order.index(x.entry), x.repeat or 0))
+    if any(ledger.repeat for ledger in searches):
+        request = request.model_copy(update={"searches": searches})
     return [_ledger(request), _chosen(request), _importances(request), _front(request)]
 
 
 def waiting(request: Request) -> dict[tuple[str, str], str]:
     """Why an entry has no final runs on a data set yet, where its search is the reason."""
-    found = {}
+    found: dict[tuple[str, str], str] = {}
     for ledger in request.searches:
         if not ledger.closed:
             tried = f"{len(ledger.trials)} of {ledger.budget.trials} trials"
-            found[ledger.entry, ledger.dataset] = f"waits for its search ({tried} are over)"
+            which = "its search" if ledger.repeat is None else f"search {ledger.repeat}"
+            waits = f"waits for {which} ({tried} are over)"
+            found.setdefault((ledger.entry, ledger.dataset), waits)
         elif ledger.best is None:
             found[ledger.entry, ledger.dataset] = "no trial of its search has a value"
     return found
@@ -101,13 +108,20 @@ def _chosen(request: Request) -> Table | None:
         id="chosen",
         title="What was chosen",
         caption=(
-            "The hyperparameters of each search's best trial, which all final runs have. "
-            "The same stand in the chosen page beside this report, which bench run takes."
+            f"The hyperparameters of each search's best trial, which {_have(request)}. "
+            "The same stand in the chosen pages beside this report, which bench run takes."
         ),
         columns=[_plain("trial", "Trial"), *(_plain(name, name) for name in names)],
         rows=grouped(rows),
         notes=notes.all(),
     )
+
+
+def _have(request: Request) -> str:
+    """Which final runs have what a search chose."""
+    if request.searches[0].repeat is None:
+        return "all final runs have"
+    return "the final run of one seed has"
 
 
 def _importances(request: Request) -> Table | None:
@@ -192,7 +206,7 @@ def _front(request: Request) -> Table | None:
 def _row(request: Request, ledger: Ledger, cells: Sequence[Cell]) -> Row:
     several = len(request.metrics) > 1
     group = ledger.dataset if several else request.entries[ledger.entry].group
-    return Row(label=ledger.entry, group=group, cells=list(cells))
+    return Row(label=ledger.name, group=group, cells=list(cells))
 
 
 def _plain(name: str, title: str) -> Column:

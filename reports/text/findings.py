@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from lightning_bench.reports.report import Column, OnExamples, Table
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.statistics import inference, ranking
+from lightning_bench.reports.statistics import inference, per_example, ranking
 from lightning_bench.reports.statistics.ranking import Ranking, Rankings
 from lightning_bench.reports.statistics.samples import Samples
 from lightning_bench.reports.text.numbers import joined, number, p_value
@@ -28,11 +28,7 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
         if result.possible
     ]
     if request.searches and any(result.beaten for result in every.values()):
-        trials = max(ledger.budget.trials for ledger in request.searches)
-        sentences.append(
-            f"These are claims of the configurations that one search of {trials} trials chose for"
-            " each entry; another search might choose others."
-        )
+        sentences.append(_searched(request))
     silent = {d: r for d, r in rankings.columns.items() if not r.possible and not r.barred}
     few = {d: r for d, r in silent.items() if 2 <= r.seeds < inference.blocks_needed()}
     if few:
@@ -44,6 +40,21 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
             " several seeds each and no failed run."
         )
     return sentences
+
+
+def _searched(request: Request) -> str:
+    """What claims after a search are of: what one search chose, or tuning and training together."""
+    trials = max(ledger.budget.trials for ledger in request.searches)
+    if (repeats := 1 + max(ledger.repeat or 0 for ledger in request.searches)) > 1:
+        return (
+            f"These are claims of tuning and training together: each entry was tuned in {repeats}"
+            f" searches of {trials} trials, and each search's choice was trained once, so that the"
+            " seeds are whole searches."
+        )
+    return (
+        f"These are claims of the configurations that one search of {trials} trials chose for"
+        " each entry; another search might choose others."
+    )
 
 
 def _mean_of(request: Request) -> str:
@@ -82,7 +93,7 @@ def unreadable(runs: Sequence[ReportedRun], predictions: Mapping[str, object] | 
     lacking = [
         f"{run.entry} on {run.dataset}, seed {run.seed}"
         for run in runs
-        if run.state == "done" and run.record and run.record.predictions
+        if run.state == "done" and run.record and run.record.predictions and not run.varied
         if run.key not in predictions
     ]
     if not lacking:
@@ -106,7 +117,11 @@ def _examples(samples: Samples, dataset: str) -> str:
         for record in sample.done.values()
         if name == dataset
     }
-    return f", these {counts.pop():,} test examples" if len(counts) == 1 else ""
+    if len(counts) != 1:
+        return ""
+    if per_example.test_is_drawn(samples, dataset):
+        return f", {counts.pop():,} test examples of each seed's own"
+    return f", these {counts.pop():,} test examples"
 
 
 def _verdict(request: Request, where: str, result: Ranking, pairs: int, examples: str) -> str:

@@ -33,7 +33,6 @@ def facts(request: Request, runs: Sequence[ReportedRun]) -> list[Fact]:
         ("Command", request.study.command),
         ("Runs", _runs(runs)),
         ("Seeds", _seeds(request, runs)),
-        ("Seeds vary", _what_seeds_vary(request) if runs else ""),
         ("Recipe", _recipe(request)),
         *request.facts.items(),
         *((fact.label, fact.text) for fact in tuning_lines.facts(request)),
@@ -74,6 +73,8 @@ def _runs(runs: Sequence[ReportedRun]) -> str:
 def _seeds(request: Request, runs: Sequence[ReportedRun]) -> str:
     by_entry: dict[str, set[int]] = {}
     for run in runs:
+        if run.varied:
+            continue
         by_entry.setdefault(run.entry, set()).add(run.seed)
     different = {ranges(sorted(seeds)) for seeds in by_entry.values()}
     if len(different) > 1:
@@ -82,15 +83,6 @@ def _seeds(request: Request, runs: Sequence[ReportedRun]) -> str:
     if not different:
         return ranges(request.study.seeds)
     return f"{different.pop()}, the same for every entry; comparisons are paired by seed."
-
-
-def _what_seeds_vary(request: Request) -> str:
-    """What the spread over seeds holds, and what it does not."""
-    few_shots = any(spec.shots for spec in request.study.data)
-    varied = ["the initial weights", "the order of examples", "augmentation and dropout"]
-    varied += ["the examples of each class that are drawn"] if few_shots else []
-    fixed = ["the splits", *(["what the search chose"] if request.searches else [])]
-    return f"{joined(varied)}. The same for all: {joined(fixed)}."
 
 
 def _recipe(request: Request) -> str:
@@ -118,7 +110,12 @@ def _data(dataset: str, runs: Sequence[ReportedRun]) -> str:
         f" fingerprint {mark[:12]}" + (f", commit {revision[:12]}" if revision else "")
         for train, val, test, mark, revision in sorted(seen)
     ]
-    if any(record.spec.data.shots for record in records):
+    if any(record.spec.data.split == "seed" for record in records):
+        return (
+            "Split anew by each seed, so that entries are compared over seeds alone and not example"
+            f" by example: {'; '.join(descriptions)}"
+        )
+    if any(r.spec.data.shots or r.spec.data.split != "fixed" for r in records):
         return "Drawn anew for each seed: " + "; ".join(descriptions)
     warning = "Not the same data in every run: " if len(descriptions) > 1 else ""
     return warning + "; ".join(descriptions)

@@ -27,12 +27,12 @@ def findings(request: Request) -> list[str]:
         for dataset, why in unequal_budgets(request).items()
     ]
     sentences += [
-        f"The search of {ledger.entry} on {ledger.dataset} came to nothing: no trial has a value."
+        f"The search of {ledger.name} on {ledger.dataset} came to nothing: no trial has a value."
         for ledger in request.searches
         if ledger.closed and ledger.best is None
     ]
     sentences += [
-        f"The search of {ledger.entry} on {ledger.dataset}: {ledger.outdated_summary}. What was "
+        f"The search of {ledger.name} on {ledger.dataset}: {ledger.outdated_summary}. What was "
         "chosen stays chosen; another search.seed searches again."
         for ledger in request.searches
         if ledger.outdated
@@ -57,7 +57,7 @@ def unequal_budgets(request: Request) -> dict[str, str]:
                 why = f" (its {ledger.budget.device_h:g} device-hours were spent)"
             elif not ledger.closed:
                 why = " so far"
-            budgets.append(f"{ledger.entry} had {len(ledger.trials)} trials{why}")
+            budgets.append(f"{ledger.name} had {len(ledger.trials)} trials{why}")
         most = max(len(x.trials) for x in request.searches if x.dataset == dataset)
         reasons[dataset] = f"{joined(budgets)}, others {most}"
     return reasons
@@ -70,15 +70,22 @@ def facts(request: Request) -> list[Fact]:
     search = request.searches[0].budget
     ceiling = f", and none begun after {search.device_h:g} device-hours" if search.device_h else ""
     seeds = counted(len(search.seeds), "seed")
+    every, sampled = "every entry on every data set", f"seed {search.seed}"
+    frozen = "The best trial's values are frozen"
+    if last := max(ledger.repeat or 0 for ledger in request.searches):
+        every = f"each of {last + 1} searches of {every}"
+        frozen = (
+            "The best values of each search are frozen for one final run with a seed of its own"
+        )
+        sampled = f"seeds {search.seed} to {search.seed + last}"
     pruned = "" if search.pruner == "none" else f", stopped early by {search.pruner}"
     sentence = (
-        f"{search.trials} trials for every entry on every data set{ceiling}: pruned, failed and "
+        f"{search.trials} trials for {every}{ceiling}: pruned, failed and "
         f"retried ones count. The first has the recipe's own values, the others are drawn by "
-        f"{search.sampler}{pruned} (Optuna, seed {search.seed}). A trial trains with {seeds} that "
+        f"{search.sampler}{pruned} (Optuna, {sampled}). A trial trains with {seeds} that "
         "no final run has, never sees the test split, and is judged by the validation split after "
-        "its last epoch, since a final run keeps its last weights too. The best trial's values are "
-        "frozen; its own "
-        "score is no result."
+        "its last epoch, since a final run keeps its last weights too. "
+        f"{frozen}; a trial's own score is no result."
     )
     lines = [Fact(label="Tuning", text=sentence)]
     reasons = {
@@ -101,6 +108,6 @@ def _edges(ledger: Ledger) -> Iterator[str]:
     for name, value in (ledger.chosen or {}).items():
         if edge := ledger.space[name].edge(value):
             yield (
-                f"{ledger.entry}'s {name} {chosen_value(value)} on {ledger.dataset}, at the {edge}"
+                f"{ledger.name}'s {name} {chosen_value(value)} on {ledger.dataset}, at the {edge}"
                 f" end of {ledger.space[name]}"
             )

@@ -261,13 +261,6 @@ def test_a_leader_without_common_seeds_claims_nothing(make):
     assert "Not ranked: b (too few seeds in common with a)." in report.findings[-1]
 
 
-def test_the_lines_say_what_seeds_vary_and_what_is_the_same_for_all(make):
-    request, runs = make.study(make.scores({"a": 0.8, "b": 0.95}, 6))
-    facts = {fact.label: fact.text for fact in build(request, runs).facts}
-    assert "initial weights" in facts["Seeds vary"]
-    assert facts["Seeds vary"].endswith("The same for all: the splits.")
-
-
 def test_a_claim_names_the_test_examples_that_it_is_of(make):
     request, runs = make.study(make.scores({"a": 0.8, "b": 0.95}, 6))
     (scored,) = {run.record.scored for run in runs}

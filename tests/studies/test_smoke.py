@@ -47,6 +47,7 @@ SHOWN = {
     "text-embeddings": ("gMLP", MORE, 0.6, "entailment/accuracy"),
     "tiny-attention": ("aMLP", MORE, 0.6, "entailment/accuracy"),
     "toeplitz": ("tMLP, split", LESS, "gMLP, split", "python-docs/perplexity"),
+    "variance-sources": ("ResNet", MORE, "ViT", "digits/accuracy"),
     "vision-from-scratch": ("ResNet", MORE, "ViT", "digits/accuracy"),
     "vit-transfer": ("BiT", MORE, 0.5, "digits/accuracy"),
 }

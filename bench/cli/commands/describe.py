@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lightning_bench.bench.cli.options import AnyName, OutputFormat, Scale, echo_json
+
+if TYPE_CHECKING:
+    from lightning_bench.bench.study.study import Study
 
 
 def describe_command(name: AnyName, scale: Scale = None, output: OutputFormat = "table") -> None:
@@ -87,6 +90,8 @@ def _study(name: str, scale: str | None) -> dict[str, Any]:
         **({"metrics": metrics} if (metrics := _class_metrics(loaded.metrics)) else {}),
         "predictions": loaded.predictions,
         "seeds": loaded.seeds,
+        "seeds vary": _vary(loaded),
+        **({"search": search} if (search := _search(loaded)) else {}),
         "runs": len(loaded.before()) + len(loaded.runs()),
         "recipe": loaded.recipe.model_dump(),
     }
@@ -97,6 +102,25 @@ def _class_metrics(names: Iterable[str]) -> dict[str, str]:
     from lightning_bench.bench.study.class_metrics import CLASS_METRICS
 
     return {name: CLASS_METRICS[name].title for name in names}
+
+
+def _vary(study: "Study") -> list[str]:
+    """What the seeds vary of any entry."""
+    from lightning_bench.bench.study.randomness import TITLES, of_entries
+
+    found = {source for sources in of_entries(study).values() for source in sources}
+    return [title for source, title in TITLES.items() if source in found]
+
+
+def _search(study: "Study") -> str:
+    """What a study's search spends, in words."""
+    search = study.search
+    if search is None:
+        return ""
+    trials = f"{search.trials} trials of each entry on each data set, by {search.sampler}"
+    if search.repeat is None:
+        return f"{trials}; what it chooses is run with every seed"
+    return f"{search.repeat} times {trials}; what each search chooses is run with one seed"
 
 
 def _argument(argument: Any) -> str:

@@ -63,12 +63,12 @@ def plan_command(
     table.add_column("reason", overflow="fold")
 
     def alike(planned: "PlannedRun") -> tuple[str, str, str, str]:
-        return planned.run.entry, planned.run.dataset, planned.state, planned.reason
+        return planned.run.title, planned.run.dataset, planned.state, planned.reason
 
     # Entries in the page's order, not in the alphabet's.
     place = {planned.run.entry: i for i, planned in enumerate(plan.before)}
     place |= {label: len(place) + i for i, label in enumerate(study.entries)}
-    ordered = sorted(plan.all, key=lambda p: (place[p.run.entry], *alike(p)[1:]))
+    ordered = sorted(plan.all, key=lambda p: (place[p.run.entry], p.run.varied, *alike(p)))
     for (entry, data, state, reason), group in groupby(ordered, alike):
         seeds = ranges([planned.run.spec.seed for planned in group])
         table.add_row(
@@ -112,7 +112,7 @@ def _row(planned: "PlannedRun") -> dict[str, Any]:
 
     run, estimated = planned.run, planned.expected.estimate
     return {
-        "name": f"{run.entry}/{run.dataset}/{run.spec.seed}",
+        "name": f"{run.title}/{run.dataset}/{run.spec.seed}",
         "key": planned.key,
         "entry": run.entry,
         "data": run.dataset,

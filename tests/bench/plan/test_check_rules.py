@@ -200,3 +200,37 @@ def test_the_schema_that_the_rule_demands_is_the_one_that_the_store_writes(
             store.write_record(folder, changed)
     found = plan.make(study, study.runs(), store.scan(), lambda _: SOURCES)
     assert broken(found).keys() == breached
+
+
+@pytest.mark.parametrize("drawn", ["shots", "split"])
+def test_data_that_seeds_draw_are_the_same_for_all_entries_of_a_seed(page, drawn: str) -> None:
+    data = (
+        {"name": "digits", "shots": 5} if drawn == "shots" else {"name": "digits", "split": "seed"}
+    )
+    study = load(page(study_page(data=[data], seeds=3)))
+    runs = study.runs()
+
+    def of(marks: dict[tuple[str, int], str]) -> dict[str, list[str]]:
+        attempts = {}
+        for run in runs:
+            mark = marks.get((run.entry, run.spec.seed), f"{run.spec.seed}" * 64)
+            facts = DATA.model_copy(update={"fingerprint": mark})
+            curve_ = [Epoch(epoch=1, step=10, train_loss=1.0)]
+            attempts[run.key] = recorded(record(run.spec, curve=curve_, data=facts))
+        return broken(plan.make(study, runs, attempts, lambda _: SOURCES))
+
+    assert of({}) == {}
+    (breach,) = of({("B", 2): "0" * 64})["fingerprints"]
+    assert breach.startswith("digits, seed 2, was not the same data for all")
+
+
+def test_runs_that_vary_one_source_are_no_second_runs_of_a_seed(page) -> None:
+    text = study_page(data=[{"name": "digits", "split": "seed"}], seeds=3, variance="all")
+    study = load(page(text))
+    runs, attempts = study.runs(), {}
+    for run in runs:
+        # The split is the held one's, so that the data are, too.
+        facts = DATA.model_copy(update={"fingerprint": f"{run.spec.seed_of('split')}" * 64})
+        curve_ = [Epoch(epoch=1, step=10, train_loss=1.0)]
+        attempts[run.key] = recorded(record(run.spec, curve=curve_, data=facts))
+    assert broken(plan.make(study, runs, attempts, lambda _: SOURCES)) == {}

@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -305,3 +306,19 @@ def test_what_is_kept_for_trials_has_no_test_split(encoder: str, tmp_path: Path)
     assert trial.curve == tested.curve
     assert tested.scored > trial.scored == 0
     assert len(list(tmp_path.glob("cache/data/entailment-states-*-*/states.npy"))) == 2
+
+
+def test_seeds_that_draw_other_splits_of_the_same_texts_share_one_file(encoder: str) -> None:
+    kept = []
+    for order in (("train", "val", "test"), ("val", "test", "train")):
+        model, data = made(encoder)
+        data.entry = replace(data.entry, split="validation")
+        data.fingerprint = "-".join(order)
+        dealt = zip(("train", "val", "test"), order, strict=True)
+        data.splits = {name: data.splits[other] for name, other in dealt}
+        encoder_cache.attach(model, data, "cpu")
+        assert isinstance(model.embedding.cached_states, CachedStates)
+        found = Path(os.environ["BENCH_CACHE"]).rglob("*-states-*")
+        kept.append(sorted(path.name for path in found if path.is_dir()))
+    assert len(kept[0]) == 1
+    assert kept[0] == kept[1]

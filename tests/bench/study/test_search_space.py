@@ -75,7 +75,7 @@ def test_final_runs_are_ordinary_runs_with_the_chosen_values(page) -> None:
     study = load(page(PAGE))
     assert study.runs() == []
     values = {"lr": 0.02, "optimizer": "sgd", "momentum": 0.7, "args.depth": 2}
-    runs = study.runs({("MLP", "digits"): values})
+    runs = study.runs({("MLP", "digits", None): values})
     assert [(run.entry, run.spec.seed, run.spec.tested) for run in runs] == [
         ("MLP", 0, True),
         ("MLP", 1, True),

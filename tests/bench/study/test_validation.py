@@ -39,6 +39,15 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "class metrics": ({"metrics": ["nll", "brir"]}, ("metrics", 1)),
     "probes": ({"probes": ["toeplits"]}, ("probes",)),
     "stages": ({"entries": {"B": {"model": "mlp"}}}, ("stages", "first")),
+    "splits": (
+        {"data": [{"name": "digits", "split": "seed"}], "entries": {"A": PAGE["entries"]["A"]}},
+        ("entries", "A", "start"),
+    ),
+    "repeated": (
+        {"search": {"trials": 2, "repeat": 6, "space": LR}, "seeds": 5},
+        ("search", "repeat"),
+    ),
+    "variance": ({"variance": ["dropout"], "seeds": 6}, ("variance",)),
     "searched": (
         {"entries": {"A": {"model": "mlp", "start": "first", "space": LR}}},
         ("entries", "A", "space"),
@@ -102,3 +111,37 @@ def test_metrics_that_nothing_here_can_have_are_told(changes: dict[str, Any], sa
 def test_labels_alone_have_macro_f1() -> None:
     changes = {"metrics": ["macro_f1"], "predictions": "labels"}
     assert breaches({"stages": {}, **changes}) == []
+
+
+SPLIT = [{"name": "digits", "split": "seed"}]
+ALONE: dict[str, Any] = {"stages": {}, "data": SPLIT}
+
+
+def test_a_stage_on_one_split_of_the_same_images_would_leak_whichever_of_them_is_drawn() -> None:
+    stages = {"first": {"data": SPLIT[0]}}
+    assert breaches({"stages": stages, "seeds": [3]})[0] == ("splits", ("entries", "A", "start"))
+    stages = {"first": {"data": {"name": "digits", "split": "validation"}}}
+    assert breaches({"stages": stages})[0] == ("splits", ("entries", "A", "start"))
+
+
+def test_an_entry_has_no_split_of_its_own() -> None:
+    own = {"B": {"model": "mlp", "data": ["digits"]}, "C": {"model": "lenet"}}
+    study = with_arguments(Study.model_validate(PAGE | ALONE | {"entries": own}))
+    found = [(rule.name, breach.at) for rule in RULES for breach in rule.breaches(study)]
+    assert found == [("splits", ("entries", "B", "data"))]
+
+
+def test_a_search_on_splits_of_seeds_is_to_be_repeated() -> None:
+    search = {"trials": 2, "space": LR}
+    assert breaches(ALONE | {"search": search}) == [("repeated", ("data", 0, "split"))]
+    assert breaches(ALONE | {"search": search | {"repeat": 6}, "seeds": 6}) == []
+    validation = {"data": [{"name": "digits", "split": "validation"}]}
+    assert breaches(ALONE | validation | {"search": search}) == []
+
+
+def test_no_repetition_of_a_search_tries_a_seed_of_the_final_runs() -> None:
+    search = {"trials": 2, "space": LR, "seeds": [10], "repeat": 6}
+    fresh = {"stages": {}, "seeds": [0, 1, 2, 3, 4, 5]}
+    assert breaches(fresh | {"search": search}) == []
+    spent = fresh | {"seeds": [0, 1, 2, 3, 4, 14]}
+    assert breaches(spent | {"search": search}) == [("fresh seeds", ("search", "seeds"))]

@@ -214,3 +214,23 @@ def test_metrics_of_predictions_are_those_of_training() -> None:
     same = {"predicted": np.ones(3, np.float32), "target": np.arange(3, dtype=np.float32)}
     assert per_example.metric_of("spearman", same) == 0.0
     assert per_example.metric_of("loss", numbers) is None
+
+
+def test_entries_are_not_compared_on_examples_that_every_seed_draws_for_itself(make):
+    request, runs = make.study(make.scores({"a": 0.8, "b": 0.95}, 6))
+    one, other = right((0.8, 0.95))
+    found = {run.key: one if run.entry == "a" else other for run in runs}
+    assert len(build(request, runs, found).examples) == 1
+
+    def drawn(run, split):
+        data = run.record.spec.data.model_copy(update={"split": split})
+        spec = run.record.spec.model_copy(update={"data": data})
+        return run.model_copy(update={"record": run.record.model_copy(update={"spec": spec})})
+
+    # Although by their numbers the examples look the same.
+    report = build(request, [drawn(run, "seed") for run in runs], found)
+    assert report.examples == []
+    assert "test examples of each seed's own) b is better than a" in " ".join(report.findings)
+    facts = {fact.label: fact.text for fact in report.facts}
+    assert facts["Data, digits"].startswith("Split anew by each seed, so that entries are compared")
+    assert len(build(request, [drawn(run, "validation") for run in runs], found).examples) == 1
