@@ -29,10 +29,15 @@ def _page(study: "Study", dataset: str, chosen: dict[str, Values]) -> str:
     page = study.model_dump(
         mode="json",
         exclude_defaults=True,
-        exclude={"name", "scale", "command", "search", "entries", "data", "averages", "published"},
+        exclude={
+            *("name", "scale", "command", "search", "entries"),
+            *("data", "averages", "margin", "published"),
+        },
     )
     spec = dict(zip(study.datasets, study.data, strict=True))[dataset]
     page["data"] = [spec.model_dump(mode="json", exclude_defaults=True)]
+    if margin := study.margin_on(dataset, study.datasets[dataset].metrics[0]):
+        page["margin"] = margin
     page["entries"] = {}
     for label, values in chosen.items():
         entry = study.entries[label]

@@ -138,6 +138,19 @@ def _metrics(study: Study) -> Iterator[PageError]:
             yield PageError(("epochs_to", metric), f"no data set has {metric!r}{hint}")
 
 
+def _margin(study: Study) -> Iterator[PageError]:
+    margins = study.margin if isinstance(study.margin, dict) else {"": study.margin}
+    known = [*study.datasets, *(dataset.metrics[0] for dataset in study.datasets.values())]
+    for name, margin in margins.items():
+        if margin <= 0:
+            at = ("margin", name) if name else ("margin",)
+            yield PageError(at, "a margin of equivalence is a difference, greater than 0")
+        if name and name not in known:
+            hint = nearest(name, known)
+            message = f"{name} is neither a data set of the study nor what one is ranked by{hint}"
+            yield PageError(("margin", name), message)
+
+
 def _probes(study: Study) -> Iterator[PageError]:
     for name in study.probes:
         if name not in PROBES:
@@ -195,6 +208,7 @@ RULES = (
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
     PageRule("probes", "every probe is known", _probes),
+    PageRule("margin", "a margin is positive, of a data set or of a primary metric", _margin),
     PageRule("stages", "an entry starts from every stage", _stages),
     PageRule("searched", "only what is searched has a space", _searched),
     PageRule("fresh seeds", "no final run has a seed that chose its settings", _fresh_seeds),

@@ -75,6 +75,7 @@ def _compare_on(
             difference=float(observed),
             low=float(low),
             high=float(high),
+            sd=float(np.std(resampled, ddof=1)),
             only_a=[only_a for only_a, _ in counts],
             only_b=[only_b for _, only_b in counts],
             p=[mcnemar(*pair) for pair in counts],
