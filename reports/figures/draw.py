@@ -33,7 +33,7 @@ from lightning_bench.reports.statistics.inference import Floats, share_of_exampl
 from lightning_bench.reports.text.numbers import shorten, spread
 
 #: Entries up to which a profile has bands: those of more would hide each other.
-BANDS = 6
+BANDS = 5
 
 
 def draw(
@@ -230,7 +230,7 @@ def _profile(axes: Axes, data: FigureData, series: Series, column: Column) -> No
         if len(own) <= BANDS:
             runs = len(series.scores.get(row.label, ()))
             band = np.array([share_of_examples(share, max(1, runs)) for share in y.tolist()])
-            axes.fill_between(x, *band.T, alpha=0.12, color=style["color"], linewidth=0)
+            axes.fill_between(x, *band.T, alpha=0.08, color=style["color"], linewidth=0)
         every = (place % 4, max(1, len(x) // 8 * 2))
         axes.plot(x, y, label=label, linewidth=1.5, markersize=5, markevery=every, **style)
     draw_others(axes, [line for line in map(corners, others) if len(line)])

@@ -16,7 +16,7 @@ from lightning_bench.reports.report import Column, Comparison
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.text.numbers import number, shorten
 
-_WIDTH, _ROW, _FRAME = 4.4, 0.36, 0.75  # inches; narrow, so that a telephone shows it readably
+_WIDTH, _ROW, _FRAME = 4.4, 0.4, 0.75  # inches; narrow, so that a telephone shows it readably
 _FONT = 8.5
 _BLUE, _ORANGE, _GREEN = COLOURS[0], COLOURS[1], COLOURS[2]
 
@@ -41,7 +41,8 @@ def draw(
     low, high = _reach(pairs, dots, scale)
     axes.set_xlim(low, high)
     axes.set_ylim(len(pairs) - 0.45, -0.85)
-    axes.axvline(0, color=INK, linewidth=1.0, zorder=1)
+    for row in range(len(pairs)):  # it leaves the labels room
+        axes.plot([0, 0], [row - 0.24, row + 0.36], color=INK, linewidth=1.0, zorder=1)
     margins = {pair.margin for pair in pairs} - {None}
     for margin in margins:
         axes.axvspan(-(margin or 0), margin or 0, color=_GREEN, alpha=0.12, linewidth=0, zorder=0)
@@ -54,7 +55,9 @@ def draw(
     axes.tick_params(labelsize=_FONT)
     unit = "points" if column.unit == "%" else column.unit
     label = f"difference in {(column.metric or '').replace('_', ' ')}"
-    better = {True: ", > 0 is better", False: ", < 0 is better", None: ""}[column.higher_is_better]
+    better = {True: ", > 0: the first is better", False: ", < 0: the first is better", None: ""}[
+        column.higher_is_better
+    ]
     axes.set_xlabel(f"{label}{f' [{unit}]' if unit else ''}{better}", fontsize=_FONT)
     _legend(canvas, pairs)
 
@@ -126,11 +129,11 @@ def said_of(pair: Comparison) -> str:
 def _draw_dots(axes: Axes, dots: Sequence[Floats]) -> None:
     """The seeds, as one line of round points, which keeps the file small."""
     x, y = [], []
-    nudge = 1e-4 * float(np.ptp(axes.get_xlim()))
+    nudge = 1e-3 * float(np.ptp(axes.get_xlim()))
     for row, values in enumerate(dots):
         for value in values.tolist():
-            x += [value, value + nudge, math.nan]
-            y += [row + 0.27] * 3
+            x += [value - nudge, value + nudge, math.nan]
+            y += [row + 0.25] * 3
     if x:
         axes.plot(
             x, y, color=GREY, linewidth=3, solid_capstyle="round", zorder=2,

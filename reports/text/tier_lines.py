@@ -70,20 +70,24 @@ def _equal(request: Request, tiers: Tiers) -> Iterator[str]:
         return
     pairs = f", corrected over {len(found.p)} pairs at once" if len(found.p) > 1 else ""
     test = f"two one-sided sign-flip tests{pairs}"
+    silent: dict[str, list[str]] = {}
     for dataset, margin in found.margins.items():
         here = [pair for pair in found.p if pair[0] == dataset]
         if not here:
             continue
         metric = request.metrics.get(dataset, next(iter(request.metrics.values())))[0]
-        unit = f"{margin:g} {'points' if metric in request.percent else 'in ' + metric}"
-        where = f"On {dataset if dataset in request.metrics else f'the {dataset}'}"
+        points = "point" if margin == 1 else "points"
+        unit = f"{margin:g} {points if metric in request.percent else 'in ' + metric}"
+        where = dataset if dataset in request.metrics else f"the {dataset}"
         equal = [pair for pair in here if pair in found.equal]
-        if equal:
-            p = _at_most([found.p[pair] for pair in equal])
-            names = "; ".join(f"{a} and {b}" for _, a, b in equal)
-            yield f"{where} these are equal within {unit}: {names} ({test}: {p})."
-        else:
-            yield f"{where} no two entries are shown to be equal within {unit} ({test})."
+        if not equal:
+            silent.setdefault(unit, []).append(where)
+            continue
+        p = _at_most([found.p[pair] for pair in equal])
+        names = "; ".join(f"{a} and {b}" for _, a, b in equal)
+        yield f"On {where} these are equal within {unit}: {names} ({test}: {p})."
+    for unit, places in silent.items():
+        yield f"On {joined(places)} no two entries are shown to be equal within {unit} ({test})."
 
 
 def _by_welch(tiers: Tiers) -> Iterator[str]:

@@ -42,10 +42,10 @@ class Tested:
 
 @dataclass(frozen=True)
 class Indications:
-    """What Welch's t says of all pairs with fewer than six seeds, which are one family."""
+    """What Welch's t says of all pairs of fewer than six seeds, which are one family."""
 
     pairs: int = 0
-    seeds: int = 0  # of these entries, at the most
+    seeds: int = 0  # of these entries, at the least
     tested: dict[str, Tested] = field(default_factory=dict)  # by data set
 
     def of_pair(self, dataset: str, a: str, b: str) -> tuple[float, Verdict] | None:
@@ -102,7 +102,7 @@ def indications(request: Request, samples: Samples, rankings: Rankings) -> Indic
     for (name, one), p in zip(tested.items(), np.split(corrected, ends[:-1]), strict=True):
         one.p[upper[name]] = p
         one.p.T[upper[name]] = p
-    seeds = max(len(seeds) for name in tested for seeds in found[name].values())
+    seeds = min(len(seeds) for name in tested for seeds in found[name].values())
     return Indications(len(corrected), seeds, tested)
 
 
@@ -113,13 +113,12 @@ def _fit(sample: Sample, metric: str) -> bool:
 
 
 def _tested(by_seed: Mapping[str, Mapping[int, float]], higher_is_better: bool) -> Tested:
-    """The uncorrected p of the pairs with fewer than six seeds in common."""
+    """The uncorrected p of the pairs of which an entry has fewer than six seeds."""
     summaries = [inference.summarise([*values.values()]) for values in by_seed.values()]
     means = np.array([summary.mean for summary in summaries])
     variances = np.array([(summary.sd or 0.0) ** 2 for summary in summaries])
-    p = welch(means, variances, np.array([float(summary.n) for summary in summaries]))
-    seeds = sorted({seed for values in by_seed.values() for seed in values})
-    has = np.array([[float(seed in values) for seed in seeds] for values in by_seed.values()])
-    p[has @ has.T >= inference.blocks_needed()] = np.nan
+    seeds = np.array([float(summary.n) for summary in summaries])
+    p = welch(means, variances, seeds)
+    p[np.minimum(seeds[:, None], seeds) >= inference.blocks_needed()] = np.nan
     np.fill_diagonal(p, np.nan)
     return Tested([*by_seed], means if higher_is_better else -means, p)

@@ -37,6 +37,7 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "measured": ({"measure": {"data": ["mnist"]}}, ("measure", "data", 0)),
     "metrics": ({"epochs_to": {"acuracy": 0.9}}, ("epochs_to", "acuracy")),
     "probes": ({"probes": ["toeplits"]}, ("probes",)),
+    "margin": ({"margin": {"digit": 0.5}}, ("margin", "digit")),
     "stages": ({"entries": {"B": {"model": "mlp"}}}, ("stages", "first")),
     "searched": (
         {"entries": {"A": {"model": "mlp", "start": "first", "space": LR}}},
@@ -73,3 +74,18 @@ def test_every_rule_is_broken_once_here() -> None:
 def test_a_rule_is_broken_alone_and_says_where(name: str) -> None:
     changes, at = BROKEN[name]
     assert set(breaches(changes)) == {(name, at)}
+
+
+def test_a_margin_is_a_difference_of_the_first_metric():
+    at = ("margin",)
+    assert breaches({"margin": 0.0}) == breaches({"margin": -1}) == [("margin", at)]
+    assert breaches({"margin": {"digits": 0.0}}) == [("margin", ("margin", "digits"))]
+    assert breaches({"margin": {"digits": 0.5, "accuracy": 1}}) == []
+    study = Study.model_validate(PAGE | {"margin": {"digits": 0.5, "accuracy": 1}})
+    assert study.margin_on("digits", "accuracy") == 0.5
+    assert study.margin_on("mean of 2 data sets", "accuracy") == 1
+    assert study.margin_on("digits", "f1") == 0.5
+    assert study.margin_on("x", "f1") is None
+    assert Study.model_validate(PAGE).margin_on("digits", "accuracy") is None
+    with pytest.raises(ValueError, match="margin"):
+        Study.model_validate(PAGE | {"margin": "half a point"})
