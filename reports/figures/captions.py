@@ -175,8 +175,8 @@ def _over_all(request: Request, samples: Samples, everywhere: Table) -> list[Fig
             title="Performance profile",
             caption=(
                 f"Share of all runs, over all data sets, with a test {metric} at least as good;"
-                " the bands of up to five entries are Wilson's 95 % intervals of the share, point by"
-                " point, of all runs as one sample: wide rather than narrow."
+                " the bands, of up to five entries, are Wilson's 95 % intervals of the share, point"
+                " by point, of all runs as one sample: wide rather than narrow."
             ),
             alt=f"Falling lines: share of runs that reach a test {metric}, one for each entry.",
         )

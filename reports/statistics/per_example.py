@@ -2,7 +2,8 @@
 
 What is redrawn here is the test set, while the trained models stay as they are. So this tells how
 far the size of the test set limits a comparison of these very models, and nothing of what training
-again would give: that is in the spread over seeds, on which `ranking` rests its claims.
+again would give: that is in the spread over seeds, on which `ranking` rests its claims. Where both
+are added, a claim holds on examples drawn anew (`tiers.new_examples`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
