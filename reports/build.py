@@ -17,11 +17,14 @@ from lightning_bench.reports.statistics import (
     variance,
 )
 from lightning_bench.reports.statistics.inference import Floats
+from lightning_bench.reports.statistics.tiers.evidence import tiers
+from lightning_bench.reports.statistics.tiers.new_examples import new_examples
 from lightning_bench.reports.tables import (
     across_data_sets,
     convergence,
     cost,
     failed_attempts,
+    new_examples_marks,
     published_rows,
     results,
     scaling,
@@ -29,7 +32,7 @@ from lightning_bench.reports.tables import (
     tuning,
 )
 from lightning_bench.reports.tables import variance as variances
-from lightning_bench.reports.text import findings, provenance_lines, tuning_lines
+from lightning_bench.reports.text import findings, provenance_lines, tier_lines, tuning_lines
 
 STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "pruned")
 
@@ -54,22 +57,26 @@ def build(
     """
     collected = samples.collect(request, runs)
     rankings = ranking.rank(request, collected)
-    everywhere = across_data_sets.table(request, collected)
+    everywhere = across_data_sets.tables(request, collected)
     main = results.table(request, collected, rankings)
-    figures = captions.captions(request, collected, everywhere, reliability or {})
+    evidence = tiers(request, collected, rankings)
+    comparisons = evidence.annotated(rankings.comparisons)
+    shown = [main, *everywhere]
+    figures = captions.captions(request, collected, shown, comparisons, reliability or {})
     spreads = variance.spreads(request, collected, runs)
     figures += captions.of_variance(request, spreads)
     searches = tuning_effort.search_lines(request)
     if drawable:
-        known = (table for table in (main, everywhere) if table)
-        drawable(FigureData.of(known, searches, figures))
+        drawable(FigureData.of([main, *everywhere], searches, figures, comparisons))
     compared = per_example.compare(request, collected, predictions or {})
+    anew = new_examples(rankings, compared)
+    comparisons = anew.annotated(comparisons)
     counts = Counter(run.state for run in runs)
     tables = [
-        main,
+        new_examples_marks.marked(main, comparisons),
         variances.table(request, spreads, runs),
         published_rows.table(request, main),
-        everywhere,
+        *everywhere,
         convergence.table(request, collected),
         cost.table(request, collected),
         *tuning.tables(request),
@@ -88,11 +95,12 @@ def build(
             *tuning_lines.findings(request),
             *findings.findings(request, collected, rankings),
             *variances.findings(request, spreads),
+            *tier_lines.findings(request, rankings, evidence, anew),
             *findings.on_examples(main, compared),
             *findings.unreadable(runs, predictions),
         ],
         tables=[table for table in tables if table and table.rows],
-        comparisons=rankings.comparisons,
+        comparisons=comparisons,
         examples=compared,
         errors=errors.errors(request, collected, predictions or {}),
         lost=failed_attempts.lost(request, runs),

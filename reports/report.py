@@ -133,6 +133,28 @@ class Comparison(Frozen):
         int | None,
         Field(description="that would show a true difference of this size; None beyond 1,000"),
     ] = None
+    p_welch: Annotated[
+        float | None,
+        Field(description="with 3 to 5 seeds: Welch's t, corrected by Holm over all such pairs"),
+    ] = None
+    by_welch: Annotated[
+        Verdict | None,
+        Field(description="an indication, no verdict: it rests on near-normal noise"),
+    ] = None
+    margin: Annotated[
+        float | None, Field(description="of equivalence, in the printed unit, as the page has it")
+    ] = None
+    p_equal: Annotated[
+        float | None, Field(description="two one-sided sign-flip tests, corrected over all pairs")
+    ] = None
+    equal: Annotated[bool, Field(description="shown to differ by less than the margin")] = False
+    p_new_examples: Annotated[
+        float | None,
+        Field(description="of a claim: seeds' and examples' variances added, corrected by Holm"),
+    ] = None
+    on_new_examples: Annotated[
+        bool, Field(description="whether the claim holds on test examples drawn anew, too")
+    ] = False
 
     def turned(self) -> Self:
         """The same the other way round."""
@@ -146,6 +168,7 @@ class Comparison(Frozen):
             "low_of_all": None if self.high_of_all is None else -self.high_of_all,
             "high_of_all": None if self.low_of_all is None else -self.low_of_all,
             "verdict": verdicts[self.verdict],
+            "by_welch": self.by_welch and verdicts[self.by_welch],
         }
         return self.model_copy(update=changes)
 
@@ -167,6 +190,7 @@ class OnExamples(Frozen):
     difference: float
     low: float
     high: float
+    sd: Annotated[float | None, Field(description="of the redrawn differences")] = None
     only_a: list[int] = []
     only_b: list[int] = []
     p: Annotated[list[float], Field(description="by seed, uncorrected")] = []
@@ -239,6 +263,7 @@ class Figure(Frozen):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
     kind: Literal[
+        "differences",
         "curves",
         "size",
         "growth",
@@ -274,6 +299,13 @@ class Figure(Frozen):
         dict[str, dict[str, tuple[float, float, float]]],
         Field(description="of variance: entry -> source -> low end of the interval, SD, high end"),
     ] = {}
+    pairs: Annotated[
+        list[tuple[str, str, str]],
+        Field(description="of differences: data set, A and B, from the top"),
+    ] = []
+    groups: Annotated[
+        list[list[str]], Field(description="of ranks: entries that can't be told apart")
+    ] = []
 
 
 class SearchLines(Frozen):

@@ -111,6 +111,9 @@ class Request(Frozen):
         dict[str, bool], Field(description="by metric; what is left out goes by its name")
     ] = {}
     percent: Annotated[list[str], Field(description="metrics printed times 100")] = [*PERCENT]
+    chance: Annotated[
+        dict[str, float], Field(description="by data set: what guessing gives of its first metric")
+    ] = {}
     neutral: Annotated[list[str], Field(description="metrics of which more is not better")] = []
     published: Annotated[list[PublishedRow], Field(description="from `published_pages`")] = []
     counted: Annotated[

@@ -155,6 +155,7 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
             if dataset.task == "classify"
         },
         counted=_counted(study) if not study.seeds else {},
+        chance={name: chance for name, dataset in datasets.items() for chance in _chance(dataset)},
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
         higher_is_better={
             **{name: metric.higher_is_better for name, metric in CLASS_METRICS.items()},
@@ -227,6 +228,13 @@ def _measured(plan: "Plan", dataset: str) -> list[str]:
             found |= planned.record.metrics.keys()
     names = [metric for probe in plan.study.probes for metric in PROBES[probe].metrics]
     return [name for name in names if name in found]
+
+
+def _chance(dataset: "DataSet") -> list[float]:
+    """What guessing gives of the first metric, every class alike; none where that isn't known."""
+    if dataset.metrics[0] == "accuracy":
+        return [1 / dataset.classes] if dataset.classes else []
+    return [0.0] if dataset.metrics[0] in {"matthews", "pearson", "spearman"} else []
 
 
 def _shifted(datasets: "Iterable[DataSet]") -> list[str]:

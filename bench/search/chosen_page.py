@@ -31,12 +31,17 @@ def _page(study: "Study", dataset: str, chosen: dict[str, Values], seed: int | N
     page = study.model_dump(
         mode="json",
         exclude_defaults=True,
-        exclude={"name", "scale", "command", "search", "entries", "data", "averages", "published"},
+        exclude={
+            *("name", "scale", "command", "search", "entries"),
+            *("data", "averages", "margin", "published"),
+        },
     )
     if seed is not None:
         page["seeds"] = [seed]
     spec = dict(zip(study.datasets, study.data, strict=True))[dataset]
     page["data"] = [spec.model_dump(mode="json", exclude_defaults=True)]
+    if margin := study.margin_on(dataset, study.datasets[dataset].metrics[0]):
+        page["margin"] = margin
     page["entries"] = {}
     for label, values in chosen.items():
         entry = study.entries[label]

@@ -76,6 +76,10 @@ class Study(Settings):
     averages: Annotated[
         dict[str, list[str]], Field(description="columns of means over data sets, by title")
     ] = {}
+    margin: Annotated[
+        float | dict[str, float],
+        Field(description="printed differences below it are none in practice, by data set, metric"),
+    ] = {}
     published: Annotated[
         dict[str, dict[str, str]],
         Field(description="printed tables: their columns to ours, as `digits/accuracy`"),
@@ -135,6 +139,12 @@ class Study(Settings):
     def resolved(self) -> dict[str, ResolvedEntry]:
         """The entries by their labels, with what their names stand for."""
         return resolve(self)
+
+    def margin_on(self, dataset: str, metric: str) -> float | None:
+        """The margin of equivalence in the printed unit; None where the page has none."""
+        if isinstance(self.margin, dict):
+            return self.margin.get(dataset, self.margin.get(metric))
+        return self.margin
 
     def runs(self, chosen: Mapping[SearchName, Values] | None = None) -> list["Run"]:
         """All runs, seed by seed, so that a study stopped half-way compares like with like.

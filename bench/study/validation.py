@@ -164,6 +164,19 @@ def _no_class_metric(metric: str, study: Study) -> str:
     return f"{metric} is of more than five classes, and no data set here has so many"
 
 
+def _margin(study: Study) -> Iterator[PageError]:
+    margins = study.margin if isinstance(study.margin, dict) else {"": study.margin}
+    known = [*study.datasets, *(dataset.metrics[0] for dataset in study.datasets.values())]
+    for name, margin in margins.items():
+        if margin <= 0:
+            at = ("margin", name) if name else ("margin",)
+            yield PageError(at, "a margin of equivalence is a difference, greater than 0")
+        if name and name not in known:
+            hint = nearest(name, known)
+            message = f"{name} is neither a data set of the study nor what one is ranked by{hint}"
+            yield PageError(("margin", name), message)
+
+
 def _probes(study: Study) -> Iterator[PageError]:
     for name in study.probes:
         if name not in PROBES:
@@ -289,6 +302,7 @@ RULES = (
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
     PageRule("class metrics", "`metrics` can be computed on a data set", _class_metrics),
     PageRule("probes", "every probe is known", _probes),
+    PageRule("margin", "a margin is positive, of a data set or of a primary metric", _margin),
     PageRule("stages", "an entry starts from every stage", _stages),
     PageRule("splits", "splits that seeds draw are alike for all, and leak into none", _splits),
     PageRule("repeated", "every search of a repeated one has a seed of its own", _repeated),

@@ -1,16 +1,17 @@
 """Which figures a report has, and their captions; `draw` draws them."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lightning_bench.bench.store.record import Record
-from lightning_bench.reports.report import Figure, Table
+from lightning_bench.reports.figures import differences
+from lightning_bench.reports.report import Comparison, Figure, Table
 from lightning_bench.reports.request import Request
-from lightning_bench.reports.statistics import tuning_effort
+from lightning_bench.reports.statistics import inference, tuning_effort
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.statistics.samples import Sample, Samples
 from lightning_bench.reports.statistics.variance import Spreads
@@ -24,19 +25,24 @@ FEW = 12
 def captions(
     request: Request,
     samples: Samples,
-    everywhere: Table | None,
+    tables: Sequence[Table],
+    comparisons: Sequence[Comparison],
     reliability: Mapping[str, Floats] | None = None,
 ) -> list[Figure]:
-    """What these runs can show: curves and sizes by data set, and all data sets at once."""
-    figures: list[Figure] = []
-    for number, dataset in enumerate(request.metrics):
-        name = slug(dataset)
-        if any(figure.name.endswith(f"-{name}") for figure in figures):
-            name = f"{name}-{number}"  # a/b and a-b have one slug
+    """What these runs can show: differences first, curves and sizes by data set, and all at once.
+
+    `tables` are the main one and, where there is one, that across data sets.
+    """
+    names: dict[str, str] = {}
+    for dataset in request.metrics:
+        names[dataset] = differences.name_of(dataset, [*names.values()])
+    figures = list(differences.figures(request, tables[0], comparisons, names))
+    for dataset, name in names.items():
         here = {entry: samples[entry, dataset] for entry in request.entries}
         figures += _DataSet(request, dataset, name, here, reliability or {}).figures()
-    if everywhere:
-        figures += _over_all(request, everywhere)
+    for table in tables:
+        if table.id == "across":
+            figures += _over_all(request, samples, table)
     if len(request.entries) <= FEW:
         return figures
     few = f" The {FEW} best of {len(request.entries)} entries are told apart; the others are grey."
@@ -242,31 +248,48 @@ def of_variance(request: Request, spreads: Spreads) -> list[Figure]:
     return figures
 
 
-def _over_all(request: Request, everywhere: Table) -> list[Figure]:
-    shown = (everywhere.columns[0].metric or "").replace("_", " ")
+def _over_all(request: Request, samples: Samples, everywhere: Table) -> list[Figure]:
+    metric = next(iter(request.metrics.values()))[0].replace("_", " ")
     figures = [
         Figure(
             name="profile",
             kind="profile",
             title="Performance profile",
-            caption=f"Share of all runs, over all data sets, with a test {shown} at least as good.",
-            alt=f"Falling lines: share of runs that reach a test {shown}, one for each entry.",
+            caption=(
+                f"Share of all runs, over all data sets, with a test {metric} at least as good;"
+                " the bands, of up to five entries, are Wilson's 95 % intervals of the share, point"
+                " by point, of all runs as one sample: wide rather than narrow."
+            ),
+            alt=f"Falling lines: share of runs that reach a test {metric}, one for each entry.",
         )
     ]
-    ranked = sum(row.cells[1].value is not None for row in everywhere.rows)
+    place = [column.id for column in everywhere.columns].index("across/rank")
+    ranked = sum(row.cells[place].value is not None for row in everywhere.rows)
     datasets = len(request.metrics)
-    if datasets >= across_data_sets.RANKED_FROM and ranked > 2:
-        distance = across_data_sets.critical_difference(ranked, datasets)
+    finished = all(
+        run.state not in {"missing", "running", "stale"}
+        for sample in samples.values()
+        for run in sample.runs
+    )
+    if datasets >= inference.blocks_needed() and ranked > 2 and finished:
+        groups = across_data_sets.groups(request, samples)
+        joined = "; ".join(", ".join(group) for group in groups) or "none"
         figures.append(
             Figure(
                 name="ranks",
                 kind="ranks",
                 title="Mean ranks",
                 caption=(
-                    f"Mean rank over {datasets} data sets; 1 is best. A bar joins entries that are"
-                    f" less than the critical difference {distance:.2f} apart (Nemenyi, 0.05)."
+                    f"Mean rank over {datasets} data sets; 1 is best. A bar joins entries that data"
+                    " sets like these can't tell apart: max-T over sign flips of the data sets'"
+                    " normalised differences, all pairs at once at 0.05; a family of its own,"
+                    " beside the claims about these data sets."
                 ),
-                alt="A scale of ranks with one mark for each entry, and bars that join ties.",
+                alt=(
+                    "A scale of ranks with one mark for each entry, and bars that join those that"
+                    f" can't be told apart: {joined}."
+                ),
+                groups=groups,
             )
         )
     return figures

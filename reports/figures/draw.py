@@ -13,6 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from lightning_bench.reports.figures import (
+    draw_differences,
     draw_reliability,
     draw_speed,
     draw_tuning,
@@ -34,9 +35,11 @@ from lightning_bench.reports.figures.style import (
     metric_label,
 )
 from lightning_bench.reports.report import Column, Figure, Row
-from lightning_bench.reports.statistics.inference import Floats
-from lightning_bench.reports.tables.across_data_sets import critical_difference
+from lightning_bench.reports.statistics.inference import Floats, share_of_examples
 from lightning_bench.reports.text.numbers import shorten, spread
+
+#: Entries up to which a profile has bands: those of more would hide each other.
+BANDS = 5
 
 
 def draw(
@@ -52,7 +55,9 @@ def draw(
             draw_reliability.draw(canvas, figure)
             return drawn(canvas, kinds)
         axes = canvas.add_subplot()
-        if figure.kind == "curves":
+        if figure.kind == "differences":
+            draw_differences.draw(canvas, axes, data.pairs(figure), series, column)
+        elif figure.kind == "curves":
             _curves(axes, data, series, column)
         elif figure.kind == "size":
             _size(axes, data, column)
@@ -71,7 +76,7 @@ def draw(
             draw_tuning.draw(axes, figure, data, column)
             legend(axes)
         else:
-            _ranks(canvas, axes, data)
+            _ranks(canvas, axes, data, figure)
         return drawn(canvas, kinds)
 
 
@@ -233,6 +238,10 @@ def _profile(axes: Axes, data: FigureData, series: Series, column: Column) -> No
     own, others = looks(data, column)
     for place, (row, style, label) in enumerate(own):
         x, y = corners(row).T
+        if len(own) <= BANDS:
+            runs = len(series.scores.get(row.label, ()))
+            band = np.array([share_of_examples(share, max(1, runs)) for share in y.tolist()])
+            axes.fill_between(x, *band.T, alpha=0.08, color=style["color"], linewidth=0)
         every = (place % 4, max(1, len(x) // 8 * 2))
         axes.plot(x, y, label=label, linewidth=1.5, markersize=5, markevery=every, **style)
     draw_others(axes, [line for line in map(corners, others) if len(line)])
@@ -242,28 +251,28 @@ def _profile(axes: Axes, data: FigureData, series: Series, column: Column) -> No
     legend(axes)
 
 
-def _ranks(canvas: Canvas, axes: Axes, data: FigureData) -> None:
-    """Demšar's diagram: mean ranks on a line, bars join what the test can't tell apart."""
+def _ranks(canvas: Canvas, axes: Axes, data: FigureData, figure: Figure) -> None:
+    """Demšar's diagram: mean ranks on a line, bars join what data sets can't tell apart."""
     table = next(table for table in data.tables if table.id == "across")
+    place = [column.id for column in table.columns].index("across/rank")
     ranks = sorted(
-        (cell.value, row.label) for row in table.rows if (cell := row.cells[1]).value is not None
+        (cell.value, row.label)
+        for row in table.rows
+        if (cell := row.cells[place]).value is not None
     )
-    datasets = max(row.cells[1].n for row in table.rows)
-    distance = critical_difference(len(ranks), datasets)
-    values = [rank for rank, _ in ranks]
-    ends = [max(j for j, other in enumerate(values) if other - rank <= distance) for rank in values]
-    bars = [(i, j) for i, j in enumerate(ends) if j > i and (i == 0 or ends[i - 1] < j)]
+    by_label = {label: rank for rank, label in ranks}
+    bars = [sorted(by_label[label] for label in group) for group in figure.groups]
     # A line for each bar, then one for each entry.
     room = 0.45 * (len(bars) + 1)
     canvas.set_size_inches(6.0, 0.9 + 0.24 * (len(ranks) + room))
-    for place, (rank, label) in enumerate(ranks):
-        y = -room - 0.5 - place
+    for line, (rank, label) in enumerate(ranks):
+        y = -room - 0.5 - line
         axes.plot([rank, rank, len(ranks) + 0.2], [0, y, y], color=INK, linewidth=0.9)
         text = f"{shorten(label, 28)}  {rank:.2f}"
         axes.text(len(ranks) + 0.25, y, text, va="center", fontsize=9)
-    for height, (i, j) in enumerate(bars):
+    for height, bar in enumerate(bars):
         y = -0.45 * (height + 1)
-        axes.plot([values[i] - 0.04, values[j] + 0.04], [y, y], color=COLOURS[1], linewidth=4)
+        axes.plot([bar[0] - 0.04, bar[-1] + 0.04], [y, y], color=COLOURS[1], linewidth=4)
     axes.set_xlim(0.9, len(ranks) + 0.2)
     axes.set_ylim(-room - 0.5 - len(ranks), 0)
     axes.xaxis.tick_top()

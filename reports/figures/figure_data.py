@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from lightning_bench.bench.store.record import Curve
-from lightning_bench.reports.report import Column, Figure, Report, SearchLines, Table
+from lightning_bench.reports.report import Column, Comparison, Figure, Report, SearchLines, Table
 from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.text.numbers import thinned
@@ -24,19 +24,34 @@ class FigureData:
     tables: list[Table]
     searches: Sequence[SearchLines]
     figures: Sequence[Figure]
+    comparisons: Sequence[Comparison] = ()  # of the pairs that figures show
 
     @classmethod
     def of(
-        cls, tables: Iterable[Table], searches: Sequence[SearchLines], figures: Sequence[Figure]
+        cls,
+        tables: Iterable[Table],
+        searches: Sequence[SearchLines],
+        figures: Sequence[Figure],
+        comparisons: Iterable[Comparison] = (),
     ) -> Self:
         """That of a report which may not be finished yet."""
         drawn = [_bare(table) for table in tables if table.id in ("results", "across")]
-        return cls(drawn, searches, figures)
+        shown = {(where, *sorted((a, b))) for figure in figures for where, a, b in figure.pairs}
+        wanted = (p for p in comparisons if (p.dataset, *sorted((p.a, p.b))) in shown)
+        return cls(drawn, searches, figures, tuple(wanted))
+
+    def pairs(self, figure: Figure) -> list[Comparison]:
+        """The comparisons that a figure shows, each turned as it shows it."""
+        found = {}
+        for pair in self.comparisons:
+            for one in (pair, pair.turned()):
+                found[one.dataset, one.a, one.b] = one
+        return [found[pair] for pair in figure.pairs]
 
 
 def of_report(report: Report) -> FigureData:
     """What the figures of a finished report are drawn from."""
-    return FigureData.of(report.tables, report.searches, report.figures)
+    return FigureData.of(report.tables, report.searches, report.figures, report.comparisons)
 
 
 def _bare(table: Table) -> Table:
@@ -57,6 +72,9 @@ class Series:
     curves: dict[str, tuple[list[int], Floats]] = field(default_factory=dict)
     #: The test metric of each run, on whatever data set.
     scores: dict[str, Floats] = field(default_factory=dict)
+    #: The seeds' differences of each pair in the metric's own unit; where a figure is of the mean
+    #: over data sets, those of the means.
+    differences: dict[tuple[str, str], Floats] = field(default_factory=dict)
 
 
 def series_of(data: FigureData, runs: Sequence[ReportedRun], figure: Figure) -> Series:
@@ -64,6 +82,8 @@ def series_of(data: FigureData, runs: Sequence[ReportedRun], figure: Figure) -> 
     column = column_of(data, figure)
     if figure.kind == "curves":
         return Series(curves=_curves(runs, column))
+    if figure.kind == "differences":
+        return Series(differences=_differences(data, runs, figure, column))
     if figure.kind == "profile":
         return Series(scores=_scores(runs, column))
     return Series()
@@ -102,6 +122,39 @@ def _by_epoch(curves: Sequence[Curve], metric: str) -> tuple[list[int], Floats]:
         columns = [[curve[epoch] for epoch in epochs] for curve in known]
     kept = thinned(range(len(epochs)), CURVE_POINTS)
     return [epochs[place] for place in kept], np.array(columns, dtype=np.float64)[:, kept]
+
+
+def _differences(
+    data: FigureData, runs: Sequence[ReportedRun], figure: Figure, column: Column
+) -> dict[tuple[str, str], Floats]:
+    """Of each pair by seed: on the figure's data set, or of the means over all."""
+    metric = column.metric or ""
+    datasets = {
+        one.dataset for one in data.tables[0].columns if one.dataset and one.metric == metric
+    }
+    wanted = {figure.dataset} if figure.dataset else datasets
+    shown = {entry for _, a, b in figure.pairs for entry in (a, b)}
+    found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if run.dataset in wanted and run.entry in shown and run.state == "done" and run.record:
+            value = run.record.metrics.get(metric, math.nan)
+            if math.isfinite(value):
+                found[run.entry][run.seed].append(value)
+    means = {
+        entry: {
+            seed: math.fsum(values) / len(values)
+            for seed, values in by_seed.items()
+            if len(values) == len(wanted)
+        }
+        for entry, by_seed in found.items()
+    }
+    return {
+        (a, b): np.array(
+            [means[a][seed] - means[b][seed] for seed in sorted(means[a].keys() & means[b].keys())]
+        )
+        for _, a, b in figure.pairs
+        if a in means and b in means
+    }
 
 
 def _scores(runs: Sequence[ReportedRun], column: Column) -> dict[str, Floats]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from lightning_bench.reports.report import Report
 from lightning_bench.reports.request import ReportedRun
-from lightning_bench.reports.text import numbers
+from lightning_bench.reports.text import numbers, verdicts
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -40,7 +40,12 @@ def render(
         **(delimiters or {}),  # type: ignore[arg-type]
     )
     return environment.get_template(template).render(
-        report=report, samples=by_sample(report, runs), f=numbers, **more
+        report=report,
+        samples=by_sample(report, runs),
+        f=numbers,
+        also=verdicts.also,
+        tiers=verdicts.ALSO if any(map(verdicts.also, report.comparisons)) else "",
+        **more,
     )
 
 

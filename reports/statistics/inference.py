@@ -92,7 +92,7 @@ def detectable_difference(n: int, pairs: int = 1) -> float:
         growth = math.sqrt(math.log(pairs) / math.log(_TRIED_PAIRS))
         return detectable_difference(n, _TRIED_PAIRS) * growth
     signs = max_t.sign_patterns(n) if n <= 10 else max_t.sign_patterns(_TRIED, 511)[:, :n]
-    entries = math.ceil((1 + math.sqrt(1 + 8 * pairs)) / 2)
+    entries = max(2, math.ceil((1 + math.sqrt(1 + 8 * pairs)) / 2))
     noise = np.random.default_rng(0).normal(size=(_STUDIES, entries, n))
     a, b = (index[1:pairs] for index in np.triu_indices(entries, 1))
     largest_of_others = np.stack([_largest(study[a] - study[b], signs) for study in noise])

@@ -2,7 +2,8 @@
 
 What is redrawn here is the test set, while the trained models stay as they are. So this tells how
 far the size of the test set limits a comparison of these very models, and nothing of what training
-again would give: that is in the spread over seeds, on which `ranking` rests its claims.
+again would give: that is in the spread over seeds, on which `ranking` rests its claims. Where both
+are added, a claim holds on examples drawn anew (`tiers.new_examples`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,6 +88,7 @@ def _compare_on(
             difference=float(observed),
             low=float(low),
             high=float(high),
+            sd=float(np.std(resampled, ddof=1)),
             only_a=[only_a for only_a, _ in counts],
             only_b=[only_b for _, only_b in counts],
             p=[mcnemar(*pair) for pair in counts],

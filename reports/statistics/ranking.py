@@ -55,6 +55,7 @@ class Rankings:
     mean: Ranking | None
     comparisons: list[Comparison]
     unfinished: bool  # runs are still to come: nothing is claimed yet
+    contests: list[tuple["_Contest", Ranking]] = field(default_factory=list)  # and of the mean
 
     @property
     def possible(self) -> bool:
@@ -129,7 +130,7 @@ def rank(request: Request, samples: Samples) -> Rankings:
         for contest, ranking in ranked
         for comparison in _comparisons(request, contest, ranking, pairs, unfinished=unfinished)
     ]
-    return Rankings(pairs, columns, overall, comparisons, unfinished)
+    return Rankings(pairs, columns, overall, comparisons, unfinished, ranked)
 
 
 def _unfinished(request: Request, samples: Samples) -> bool:

@@ -1,116 +1,196 @@
-"""Entries over all data sets at once: interquartile mean, mean rank, and how often one wins.
+"""Entries over all data sets at once: normalised mean and middle half, mean rank, wins.
 
-After Agarwal et al. 2021 (the interquartile mean of all runs, with a bootstrap stratified by data
-set; probability of improvement) and Demšar 2006 (mean ranks, critical difference). Descriptions:
-claims of "better" stand in `ranking` alone, so that they stay one family.
+After Agarwal et al. 2021 and Demšar 2006. Descriptions: claims of "better" stand in `ranking`
+alone, so that they stay one family.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
-from lightning_bench.reports.report import Cell, Column, Row, Table
+from lightning_bench.reports.report import Cell, Column, Note, Row, Table
 from lightning_bench.reports.request import Request
-from lightning_bench.reports.statistics import inference, samples
+from lightning_bench.reports.statistics import samples
+from lightning_bench.reports.statistics.data_sets.improvement import improvement, win_rates
+from lightning_bench.reports.statistics.data_sets.mean_ranks import alike, mean_ranks, told_apart
+from lightning_bench.reports.statistics.data_sets.normalised import (
+    LEAST_DATASETS,
+    Anchors,
+    interquartile_mean,
+    iqm_half_width,
+    mean_half_width,
+    on_one_scale,
+)
 from lightning_bench.reports.statistics.inference import Floats
-from lightning_bench.reports.statistics.ranks import midranks
 from lightning_bench.reports.tables.footnotes import Notes
+from lightning_bench.reports.text.numbers import number
 
-RESAMPLES = 2_000
-DRAWS = 1_000_000  # runs drawn for one report at most; beyond it there are fewer resamples
-RANKED_FROM = 8  # data sets from which on a critical difference means something
+MOST_PAIRS = 12  # of a table or figure; of more entries only the pairs of the best rank
+_SCALES_TOLD = 12
+
+#: Each entry's runs by data set, of those with a result on every one.
+Scores = dict[str, list[Floats]]
+
+_MEAN = Column(
+    id="across/mean", title="Mean", unit="normalised", kind="interval", higher_is_better=True,
+    scale=100, decimals=1,
+)  # fmt: skip
+_MIDDLE = Column(
+    id="across/iqm", title="Middle half", unit="normalised", kind="interval",
+    higher_is_better=True, scale=100, decimals=1,
+)  # fmt: skip
+_RANK = Column(id="across/rank", title="Mean rank", kind="number", higher_is_better=False)
+_WINS = Column(
+    id="across/wins", title="Wins", unit="%", kind="number", higher_is_better=True, scale=100,
+    decimals=0,
+)  # fmt: skip
+_COLUMNS = (_MEAN, _MIDDLE, _RANK, _WINS)
 
 
-def table(request: Request, collected: samples.Samples) -> Table | None:
-    """The table, where two entries or more have results on several data sets of one metric."""
+def scores_of(request: Request, collected: samples.Samples) -> Scores:
+    """What can be compared over data sets; empty where it is no two entries, or several metrics."""
     metrics = {names[0] for names in request.metrics.values()}
     if len(request.metrics) < 2 or len(metrics) > 1:
-        return None
+        return {}
     (metric,) = metrics
-    higher_is_better = request.higher_better(metric)
     scores = {
         label: arrays
         for label in request.grouped_entries()
         if (arrays := _scores(collected, label, request.metrics, metric))
     }
-    if len(scores) < 2:
-        return None
-    runs = sum(len(values) for arrays in scores.values() for values in arrays)
-    resamples = max(200, min(RESAMPLES, DRAWS // runs))
+    return scores if len(scores) > 1 else {}
+
+
+def tables(request: Request, collected: samples.Samples) -> list[Table]:
+    """The table of entries and that of pairs, where there is something to compare."""
+    scores = scores_of(request, collected)
+    if not scores:
+        return []
+    sign = 1 if request.higher_better(next(iter(request.metrics.values()))[0]) else -1
+    scales, scaled = on_one_scale(request, scores)
+    ranks = dict(zip(scores, mean_ranks([*scores.values()], sign), strict=True))
     notes = Notes()
-    return Table(
+    rows = _rows(request, collected, scores, scaled, ranks, sign, notes)
+    entries = Table(
         id="across",
         title="Across data sets",
         caption=(
-            f"All {len(request.metrics)} data sets at once. Middle half: mean of the middle half of"
-            f" all runs ± half the 95 % bootstrap interval ({resamples:,} resamples of the seeds"
-            " within each data set). Wins: how often a run is better than another entry's run on"
-            " the same data set. Descriptions, not claims."
+            f"All {len(request.metrics)} data sets at once, each on a scale of its own (see below)."
+            " Mean: of the data sets' means ± half the 95 % t-interval, seeds varying within each"
+            " data set. Middle half: mean of the middle half of all runs, its interval likewise."
+            " Wins: how often a run is better than another entry's run on the same data set."
+            " Descriptions of these data sets, not claims."
         ),
-        columns=_columns(metric, metric in request.percent, higher_is_better),
-        rows=_rows(request, collected, scores, 1 if higher_is_better else -1, resamples, notes),
-        notes=notes.all(),
+        columns=[*_COLUMNS],
+        rows=rows,
+        notes=[*notes.all(), Note(text=_told(request, scales))],
     )
+    pairs = _pairs(scores, ranks, sign)
+    return [entries, pairs] if pairs else [entries]
+
+
+def groups(request: Request, collected: samples.Samples) -> list[list[str]]:
+    """Entries that data sets like these can't tell apart, by their neighbours in mean rank."""
+    scores = scores_of(request, collected)
+    if not scores:
+        return []
+    sign = 1 if request.higher_better(next(iter(request.metrics.values()))[0]) else -1
+    _, scaled = on_one_scale(request, scores)
+    means = np.array([[values.mean() for values in strata] for strata in scaled.values()])
+    labels, ranks = [*scores], mean_ranks([*scores.values()], sign)
+    return [[labels[place] for place in group] for group in alike(ranks, told_apart(means))]
 
 
 def _rows(
     request: Request,
     collected: samples.Samples,
-    scores: Mapping[str, list[Floats]],
+    scores: Scores,
+    scaled: Mapping[str, list[Floats]],
+    ranks: Mapping[str, float],
     sign: int,
-    resamples: int,
     notes: Notes,
 ) -> list[Row]:
-    ranks = dict(zip(scores, mean_ranks(list(scores.values()), sign), strict=True))
-    wins = dict(zip(scores, win_rates(list(scores.values()), sign), strict=True))
+    wins = dict(zip(scores, win_rates([*scores.values()], sign), strict=True))
     rows = []
     for label, entry in request.grouped_entries().items():
         keys = [run.key for name in request.metrics for run in collected[label, name].runs]
         if label in scores:
             n = len(scores[label])
             others = [Cell(value=x[label], n=n, runs=keys) for x in (ranks, wins)]
-            cells = [_middle_half(scores[label], resamples, keys), *others]
+            cells = [*_means(scaled[label], keys, notes), *others]
         else:
             mark = notes.mark("a run failed, or a data set has no result: left out here")
-            cells = [Cell(state="incomplete", notes=[mark], runs=keys), Cell(), Cell()]
+            empty = [Cell() for _ in _COLUMNS[1:]]
+            cells = [Cell(state="incomplete", notes=[mark], runs=keys), *empty]
         rows.append(Row(label=label, group=entry.group, cells=cells))
     return rows
 
 
-def _middle_half(scores: Sequence[Floats], resamples: int, keys: list[str]) -> Cell:
-    low, high = interval(scores, resamples)
-    return Cell(
-        value=float(interquartile_mean(np.concatenate(scores)[None])[0]),
-        low=low,
-        high=high,
-        n=sum(map(len, scores)),
-        runs=keys,
+def _means(strata: Sequence[Floats], keys: list[str], notes: Notes) -> list[Cell]:
+    """The mean and the middle half, with their intervals where the runs can tell."""
+    runs = np.concatenate(strata)
+    values = (
+        float(np.mean([one.mean() for one in strata])),
+        float(interquartile_mean(runs[None])[0]),
     )
+    cells = []
+    for value, half in zip(values, (mean_half_width(strata), iqm_half_width(strata)), strict=True):
+        marks = [] if half is not None else [notes.mark(_TOO_FEW)]
+        low, high = (None, None) if half is None else (value - half, value + half)
+        cells.append(Cell(value=value, low=low, high=high, n=len(runs), notes=marks, runs=keys))
+    return cells
 
 
-def _columns(metric: str, percent: bool, higher_is_better: bool) -> list[Column]:
-    return [
-        Column(
-            id="across/iqm",
-            title="Middle half",
-            unit="%" if percent else "",
-            kind="interval",
-            metric=metric,
-            higher_is_better=higher_is_better,
-            scale=100 if percent else 1,
-        ),
-        Column(id="across/rank", title="Mean rank", kind="number", higher_is_better=False),
-        Column(
-            id="across/wins",
-            title="Wins",
-            unit="%",
-            kind="number",
-            higher_is_better=True,
-            scale=100,
-            decimals=0,
-        ),
+_TOO_FEW = (
+    "too few runs for an interval: the mean's needs two seeds on each data set, the middle half's"
+    f" {LEAST_DATASETS} data sets as well"
+)
+
+
+def _told(request: Request, scales: Mapping[str, Anchors]) -> str:
+    """What is 0 and what is 100 on the data sets' scales."""
+    metric = next(iter(request.metrics.values()))[0]
+    percent = metric in request.percent
+    plain = Column(id="", title="", kind="number", scale=100 if percent else 1, decimals=1)
+    told = [
+        f"{dataset}: 0 is {scale.zero_is} ({number(scale.zero, plain)}), 100 {scale.one_is}"
+        f" ({number(scale.one, plain)})"
+        for dataset, scale in scales.items()
     ]
+    more = f"; and {len(told) - _SCALES_TOLD} more alike" if len(told) > _SCALES_TOLD else ""
+    return f"Scales of {metric.replace('_', ' ')}: {'; '.join(told[:_SCALES_TOLD])}{more}."
+
+
+def _pairs(scores: Scores, ranks: Mapping[str, float], sign: int) -> Table | None:
+    """The probability of improvement of each pair, the better rank first."""
+    if any(len(values) < 2 for strata in scores.values() for values in strata):
+        return None
+    order = sorted(scores, key=ranks.__getitem__)
+    pairs = [*combinations(order, 2)]
+    few = len(pairs) <= MOST_PAIRS
+    rows = []
+    for a, b in pairs if few else [(order[0], other) for other in order[1:]]:
+        found = improvement(scores[a], scores[b], sign)
+        cells = [Cell(value=value, n=len(scores[a])) for value in (found.p, found.low, found.high)]
+        rows.append(Row(label=f"{a} over {b}", cells=cells))
+    return Table(
+        id="improvement",
+        title="Probability of improvement",
+        caption=(
+            "How likely a run of the first beats a run of the second, on average over the data"
+            " sets (ties are half), and its 95 % interval over seeds (Newcombe's), of each pair by"
+            " itself: 50 % is no difference. "
+            + ("" if few else f"Pairs of {order[0]}, whose mean rank is best. ")
+            + "A description of these data sets, not a claim."
+        ),
+        columns=[
+            Column(id=f"improvement/{name}", title=title, unit="%", kind="number", scale=100,
+                   decimals=0)
+            for name, title in (("p", "P(better)"), ("low", "95 % from"), ("high", "to"))
+        ],
+        rows=rows,
+    )  # fmt: skip
 
 
 def _scores(
@@ -124,49 +204,3 @@ def _scores(
     if any(sample.failed(metric) or not sample.done for sample in here):
         return []
     return [np.array(list(sample.values(metric).values())) for sample in here]
-
-
-def interquartile_mean(values: Floats) -> Floats:
-    """Mean of each row without its lowest and highest quarter (whole runs, rounded down)."""
-    cut = values.shape[1] // 4
-    middle = np.sort(values, axis=1)[:, cut : values.shape[1] - cut]
-    return np.asarray(middle.mean(axis=1))
-
-
-def interval(scores: Sequence[Floats], resamples: int = RESAMPLES) -> tuple[float, float]:
-    """95 % percentile interval of the interquartile mean; seeds are redrawn in each data set."""
-    rng = np.random.default_rng(0)
-    drawn = [values[rng.integers(len(values), size=(resamples, len(values)))] for values in scores]
-    means = interquartile_mean(np.concatenate(drawn, axis=1))
-    low, high = np.quantile(means, [inference.ALPHA / 2, 1 - inference.ALPHA / 2])
-    return float(low), float(high)
-
-
-def mean_ranks(scores: Sequence[Sequence[Floats]], sign: int = 1) -> list[float]:
-    """Each entry's rank by its mean on a data set, averaged over data sets; the best is 1."""
-    means = np.array([[math.fsum(values) / len(values) for values in one] for one in scores])
-    return [float(rank) for rank in midranks(-sign * means.T).mean(axis=0)]
-
-
-def win_rates(scores: Sequence[Sequence[Floats]], sign: int = 1) -> list[float]:
-    """Probability that a run beats a run of another entry on the same data set; ties are half.
-
-    For one data set this is Mann and Whitney's U over the number of pairs: from the ranks of all
-    runs together, less those among the entry's own.
-    """
-    wins = np.zeros(len(scores))
-    for runs in zip(*scores, strict=True):
-        sizes = np.array([len(values) for values in runs])
-        ranks = midranks(sign * np.concatenate(runs))
-        owner = np.repeat(np.arange(len(runs)), sizes)
-        sums = np.bincount(owner, weights=ranks)
-        wins += (sums - sizes * (sizes + 1) / 2) / (sizes * (sizes.sum() - sizes))
-    return [float(rate) for rate in wins / len(scores[0])]
-
-
-def critical_difference(entries: int, datasets: int) -> float:
-    """Nemenyi's: mean ranks further apart differ, at 0.05 over all pairs of entries."""
-    from scipy.stats import studentized_range
-
-    q = float(studentized_range.ppf(1 - inference.ALPHA, entries, np.inf)) / math.sqrt(2)
-    return q * math.sqrt(entries * (entries + 1) / (6 * datasets))

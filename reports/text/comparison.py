@@ -84,11 +84,33 @@ def _sentences(report: Report, pair: Comparison) -> Iterator[str]:
         f" {numbers.p_value(pair.p_adjusted)} corrected over all pairs of the study ({pair.test})."
     )
     yield _budgets(report)
+    yield from _tiers(pair)
     if pair.verdict == "undecided":
         needed = f" About {numbers.to_show(pair)} seeds would show a difference of this size."
         yield f"Verdict: undecided; neither may be called better.{needed if pair.seeds else ''}"
     else:
         yield f"Verdict: {pair.a} is {pair.verdict} than {pair.b}."
+
+
+def _tiers(pair: Comparison) -> Iterator[str]:
+    """What the tiers beside the verdict say, each of which is a family of its own."""
+    if pair.p_new_examples is not None:
+        holds = "holds too" if pair.on_new_examples else "is not shown to hold"
+        yield (
+            f"On test examples drawn anew it {holds} (seeds' and examples' variances added,"
+            f" {numbers.p_value(pair.p_new_examples)} corrected by Holm)."
+        )
+    if pair.p_equal is not None:
+        equal = "are equal" if pair.equal else "are not shown to be equal"
+        yield (
+            f"They {equal} within the page's margin of {pair.margin:g} (two one-sided sign-flip"
+            f" tests, {numbers.p_value(pair.p_equal)} corrected over all pairs)."
+        )
+    if pair.p_welch is not None:
+        yield (
+            f"Welch's t gives {numbers.p_value(pair.p_welch)} corrected by Holm, which rests on"
+            " near-normal noise that so few seeds can't show."
+        )
 
 
 def _cells(report: Report, pair: Comparison | OnExamples) -> tuple[Column, dict[str, Cell]]:

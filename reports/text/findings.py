@@ -82,7 +82,7 @@ def on_examples(main: Table, compared: Sequence[OnExamples]) -> list[str]:
     return [
         "Had other test examples been drawn, the same trained models would have differed by (95 %,"
         f" paired bootstrap): {'; '.join(differences)}. This is the test sets' share of the doubt;"
-        " what training again would change is not in it, and no claim rests on it."
+        " what training again would change is not in it, and no claim rests on it alone."
     ]
 
 

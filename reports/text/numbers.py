@@ -145,7 +145,8 @@ EXAMPLES = (
     " mean over the seeds; its interval comes from drawing the examples anew (paired bootstrap,"
     " 1,000 draws). Only A, only B: how many examples only one of them gets right, and McNemar's"
     " exact p, each from seed to seed, uncorrected. This is the test set's share of the doubt;"
-    " training again has its own, in the pairs over seeds, and claims rest on those alone."
+    " training again has its own, in the pairs over seeds, on which claims rest; a claim holds on"
+    " examples drawn anew where both are added."
 )
 
 

@@ -15,6 +15,7 @@ entries:
   Shared: {model: mlp}
   Own: {model: mlp, args: {depth: 2}}
 seeds: 1
+margin: {digits: 0.5, accuracy: 1}
 search: {trials: 1, sampler: random, space: {lr: {float: [1e-3, 1e-1], log: true}}}
 scales: {smoke: {}}
 """
@@ -34,3 +35,4 @@ def test_an_argument_at_its_default_outweighs_a_shared_one_there_too(page, tmp_p
     frozen = tmp_path / "frozen.yaml"
     frozen.write_text(text, encoding="utf-8")
     assert [run.key for run in load(str(frozen)).runs()] == [run.key for run in final]
+    assert load(str(frozen)).margin == 0.5

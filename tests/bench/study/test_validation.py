@@ -38,6 +38,7 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "metrics": ({"epochs_to": {"acuracy": 0.9}}, ("epochs_to", "acuracy")),
     "class metrics": ({"metrics": ["nll", "brir"]}, ("metrics", 1)),
     "probes": ({"probes": ["toeplits"]}, ("probes",)),
+    "margin": ({"margin": {"digit": 0.5}}, ("margin", "digit")),
     "stages": ({"entries": {"B": {"model": "mlp"}}}, ("stages", "first")),
     "splits": (
         {"data": [{"name": "digits", "split": "seed"}], "entries": {"A": PAGE["entries"]["A"]}},
@@ -145,3 +146,18 @@ def test_no_repetition_of_a_search_tries_a_seed_of_the_final_runs() -> None:
     assert breaches(fresh | {"search": search}) == []
     spent = fresh | {"seeds": [0, 1, 2, 3, 4, 14]}
     assert breaches(spent | {"search": search}) == [("fresh seeds", ("search", "seeds"))]
+
+
+def test_a_margin_is_a_difference_of_the_first_metric():
+    at = ("margin",)
+    assert breaches({"margin": 0.0}) == breaches({"margin": -1}) == [("margin", at)]
+    assert breaches({"margin": {"digits": 0.0}}) == [("margin", ("margin", "digits"))]
+    assert breaches({"margin": {"digits": 0.5, "accuracy": 1}}) == []
+    study = Study.model_validate(PAGE | {"margin": {"digits": 0.5, "accuracy": 1}})
+    assert study.margin_on("digits", "accuracy") == 0.5
+    assert study.margin_on("mean of 2 data sets", "accuracy") == 1
+    assert study.margin_on("digits", "f1") == 0.5
+    assert study.margin_on("x", "f1") is None
+    assert Study.model_validate(PAGE).margin_on("digits", "accuracy") is None
+    with pytest.raises(ValueError, match="margin"):
+        Study.model_validate(PAGE | {"margin": "half a point"})

@@ -224,7 +224,7 @@ def test_three_seeds_on_two_data_sets_can_claim_their_mean(make, null_runs):
     (pair,) = (pair for pair in found.comparisons if pair.dataset == "mean of 2 data sets")
     assert (pair.n, pair.blocks, pair.verdict) == (3, 6, "worse")
     assert pair.difference == pytest.approx((values[0] - values[1]).mean())
-    (of_mean, why_not) = build(request, null_runs(request, values)).findings
+    of_mean, why_not, _ = build(request, null_runs(request, values)).findings
     assert "On the mean of 2 data sets (accuracy) b is better than a" in of_mean
     assert "6 blocks (3 seeds on each data set)" in of_mean
     assert "with 3 paired seeds" in why_not

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lightning_bench.reports.render import html, markdown
 from lightning_bench.reports.report import Cell, Column, Comparison, Fact, Report, Row, Table
 from lightning_bench.reports.text.comparison import compare
 from lightning_bench.reports.text.report_diff import difference
@@ -89,3 +90,31 @@ def test_results_and_causes_that_changed_are_named() -> None:
 @pytest.mark.parametrize("digits", [1e-9, 1e-12])
 def test_even_the_last_digits_count(digits: float) -> None:
     assert difference(report(), report(a=0.9 + digits)).results
+
+
+def with_tiers(**said: object) -> Report:
+    made = report("undecided")
+    return made.model_copy(update={"comparisons": [made.comparisons[0].model_copy(update=said)]})
+
+
+def test_the_tiers_beside_a_verdict_are_told() -> None:
+    (paragraph,) = compare(with_tiers(p_welch=0.02, by_welch="better"), "A", "B")
+    assert "Welch's t gives p = 0.02 corrected by Holm, which rests on near-normal" in paragraph
+    assert "Verdict: undecided" in paragraph
+    (paragraph,) = compare(with_tiers(margin=0.5, p_equal=0.016, equal=True), "A", "B")
+    assert "They are equal within the page's margin of 0.5 (two one-sided" in paragraph
+    (paragraph,) = compare(with_tiers(p_new_examples=0.2), "A", "B")
+    assert "On test examples drawn anew it is not shown to hold" in paragraph
+
+
+def test_pairs_have_a_column_for_the_tiers_where_any_says_something() -> None:
+    said = with_tiers(margin=0.5, p_equal=0.016, equal=True)
+    silent = with_tiers(p_welch=0.5, by_welch="undecided")
+    for renderer in (html, markdown):
+        assert "equal within 0.5" in renderer.render(said, [])
+        assert "Also: tiers beside the verdict" in renderer.render(said, [])
+        assert "Also" not in renderer.render(silent, [])
+    header, rule, row = (
+        line for line in markdown.render(said, []).splitlines() if line.count("|") > 10
+    )
+    assert header.count("|") == rule.count("|") == row.count("|") == 13
