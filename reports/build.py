@@ -73,6 +73,7 @@ def build(
         ],
         tables=[table for table in tables if table and table.rows],
         comparisons=rankings.comparisons,
+        look=rankings.look if runs else None,
         examples=compared,
         lost=failed_attempts.lost(request, runs),
         searches=searches,

@@ -7,7 +7,7 @@ Pydantic has checked each value by itself, and `resolved` that every name stands
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lightning_bench.bench.study import compatibility
+from lightning_bench.bench.study import claims, compatibility, looks
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.bench.study.resolved import ResolvedEntry, with_arguments
@@ -138,6 +138,17 @@ def _metrics(study: Study) -> Iterator[PageError]:
             yield PageError(("epochs_to", metric), f"no data set has {metric!r}{hint}")
 
 
+def _spread(study: Study) -> Iterator[PageError]:
+    guesses = study.spread if isinstance(study.spread, dict) else {"": study.spread}
+    for title, guess in guesses.items():
+        at = ("spread", title) if title else ("spread",)
+        if title and title not in study.datasets:
+            hint = nearest(title, study.datasets)
+            yield PageError(at, f"{title} is not in the study{hint}")
+        elif guess <= 0:
+            yield PageError(at, "a spread is a standard deviation, greater than 0")
+
+
 def _probes(study: Study) -> Iterator[PageError]:
     for name in study.probes:
         if name not in PROBES:
@@ -198,5 +209,8 @@ RULES = (
     PageRule("stages", "an entry starts from every stage", _stages),
     PageRule("searched", "only what is searched has a space", _searched),
     PageRule("fresh seeds", "no final run has a seed that chose its settings", _fresh_seeds),
+    PageRule("claims", "claims are of two entries that meet, each named once", claims.breaches),
+    PageRule("looks", "every look can show something with what it spends", looks.breaches),
+    PageRule("spread", "a guessed spread is of a data set of the study", _spread),
     PageRule("spaces", "every parameter can be drawn and matters to an entry", _spaces),
 )

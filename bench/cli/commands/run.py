@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lightning_bench.bench.cli import preflight
+from lightning_bench.bench.cli import looks, preflight
 from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     ClusterSettings,
@@ -19,6 +19,7 @@ from lightning_bench.bench.cli.options import (
     Settings,
     StoreFolder,
     StudyName,
+    default_jobs,
     make_plan,
     open_study,
     use_data_root,
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
     from lightning_bench.bench.plan.plan import Plan
     from lightning_bench.bench.store.store import Store
+    from lightning_bench.bench.study.study import Study
     from lightning_bench.bench.tracking.mirror import Mirror
+    from lightning_bench.reports.report import Report
 
 INTERRUPTED = 130
 RUNS_FAILED = 3
@@ -95,12 +98,49 @@ def run_command(
 ) -> int:
     """Run what is missing of a study, and print its tables.
 
-    Finished runs are kept: after an interruption the same command goes on.
+    Finished runs are kept: after an interruption the same command goes on. A study with several
+    looks stops at the first that decides all that it claims.
     """
     _check_options(track or (), quiet=quiet, verbose=verbose)
     use_data_root(data_root)
     study, opened = open_study(name, scale, settings, store, cluster)
+    following: Study | None = study
+    code = 0
+    while following is not None:
+        code, following = _run_to_look(
+            following, opened, settings or [],
+            store=store, jobs=jobs, devices=devices, threads=threads, device=device,
+            strategy=strategy, compiled=compiled, checkpoint_minutes=checkpoint_minutes,
+            launcher=launcher, retry_failed=retry_failed, quiet=quiet, verbose=verbose,
+            track=track, storage=storage,
+        )  # fmt: skip
+    return code
+
+
+def _run_to_look(
+    study: "Study",
+    opened: "Store",
+    settings: list[str],
+    *,
+    store: Path,
+    jobs: int | None,
+    devices: int | None,
+    threads: int | None,
+    device: str,
+    strategy: Strategy,
+    compiled: bool,
+    checkpoint_minutes: float,
+    launcher: Engine,
+    retry_failed: bool,
+    quiet: bool,
+    verbose: bool,
+    track: list[str] | None,
+    storage: str | None,
+) -> "tuple[int, Study | None]":
+    """Run and report the study as it is at one look; the exit code, and the study at the next."""
     plan = make_plan(study, opened)
+    if decided := looks.already_decided(plan, opened):
+        plan = make_plan(study := decided, opened)
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -131,7 +171,8 @@ def run_command(
             try:
                 plan = runner.execute(plan, optuna_storage, mirror)
             except KeyboardInterrupt:
-                return _interrupted(console, f"stopped: {_reached(make_plan(study, opened))}")
+                reached = f"stopped: {_reached(make_plan(study, opened))}"
+                return _interrupted(console, reached), None
             except OSError as error:
                 what = f"{error.strerror}; finished runs are kept, the same command goes on"
                 raise OSError(error.errno, what, str(store)) from None
@@ -141,11 +182,15 @@ def run_command(
             try:
                 measure_display.for_study(console, opened, plan, device)
             except KeyboardInterrupt:
-                return _interrupted(console, "stopped while measuring: no measurement is kept")
-        target = _show_report(console, opened, plan, settings or [], tracked=mirror is not None)
+                stopped = "stopped while measuring: no measurement is kept"
+                return _interrupted(console, stopped), None
+        target, report = _show_report(console, opened, plan, settings, tracked=mirror is not None)
         if mirror is not None:
             mirror.reported(target)
-    return _left(console, plan)
+    following, line = looks.next_look(study, report, plan, jobs or default_jobs(study))
+    if line:
+        console.print(line, soft_wrap=True, markup=False)
+    return (0 if following else _left(console, plan)), following
 
 
 def _announce_unused(console: "Console", *, quiet: bool) -> None:
@@ -197,14 +242,14 @@ def _tracking(
 
 def _show_report(
     console: "Console", store: "Store", plan: "Plan", settings: list[str], *, tracked: bool
-) -> Path:
+) -> "tuple[Path, Report]":
     """Print the report of a plan, making its files where they are not current."""
     from lightning_bench.bench.cli import build_report
     from lightning_bench.reports.render import terminal
     from lightning_bench.reports.render.write import FORMATS, TRACKED
 
     target = build_report.folder(plan.study, store, settings)
-    build_report.make(
+    report = build_report.make(
         plan,
         store,
         target,
@@ -212,7 +257,7 @@ def _show_report(
         show=lambda report: console.print(terminal.render(report)),
     )
     console.print(f"\nreport: {target}/report.html (.md .tex .csv .parquet .json)", soft_wrap=True)
-    return target
+    return target, report
 
 
 def _reached(plan: "Plan") -> str:
