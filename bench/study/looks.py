@@ -83,6 +83,16 @@ def alphas(study: "Study") -> dict[int, float]:
     return dict(zip(looks.looks, spent([_least_p(study, n) for n in looks.looks]), strict=True))
 
 
+def planned(study: "Study") -> str:
+    """The looks of a study in words, and where it is now."""
+    assert study.looks is not None
+    now = f"now {len(study.seeds)} seeds"
+    if study.looks.grow is not None:
+        return f"looks: e-values at every seed up to {study.looks.grow}; {now}"
+    spends = ", ".join(f"{n} (alpha {alpha:.3g})" for n, alpha in alphas(study).items())
+    return f"looks: at seeds {spends}; {now}"
+
+
 def spent(least: Sequence[float]) -> list[float]:
     """Default alphas of looks that can show these p at the least: 0.05 in all.
 

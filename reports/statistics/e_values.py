@@ -23,10 +23,14 @@ _ROWS = 256  # pairs whose averages are held at a time
 
 def e_values(differences: Floats, sides: Sides = None) -> Floats:
     """The e-value of each pair after each block: pairs × blocks; no block, no bet."""
-    upwards, downwards = directions(differences)
+    return mixed(*directions(differences), sides)
+
+
+def mixed(upwards: Floats, downwards: Floats, sides: Sides = None) -> Floats:
+    """Half of the stake on either direction, or all of it on the one that was named."""
     both = (upwards + downwards) / 2
     if sides is None:
-        return both
+        return np.asarray(both)
     return np.asarray(
         np.where(sides[:, None] > 0, upwards, np.where(sides[:, None] < 0, downwards, both))
     )

@@ -168,11 +168,11 @@ def _test(family: Sequence[Contest], allowed: Allowance) -> None:
     """The p of each pair of the family, corrected over all of them; NaN outside it."""
     blocks, sides = _together(family)
     if allowed.e_values:
-        e = e_values.e_values(blocks, sides)[:, -1:].ravel()
+        up, down = (way[:, -1:] for way in e_values.directions(blocks))
+        e = e_values.mixed(up, down, sides).ravel()
         adjusted = 1 / np.maximum(e_values.closed_by_averages(e), 1)
         # Where most seeds lean the other way than their mean, neither is called better.
-        up, down = (way[:, -1:].ravel() for way in e_values.directions(blocks))
-        adjusted[(up - down) * np.nansum(blocks, axis=1) <= 0] = 1.0
+        adjusted[(up - down).ravel() * np.nansum(blocks, axis=1) <= 0] = 1.0
     else:
         adjusted = max_t.max_t(blocks, sides) if len(blocks) else np.empty(0)
     for contest, p in zip(family, _apart(family, adjusted), strict=True):
@@ -182,10 +182,14 @@ def _test(family: Sequence[Contest], allowed: Allowance) -> None:
 
 def _describe(family: Sequence[Contest], allowed: Allowance) -> None:
     """The p of each pair alone, and the intervals that hold for the family at once."""
+    blocks, sides = _together(family)
     for contest in family:
         contest.half_widths = np.full(len(contest.a), np.inf)
-        contest.p = max_t.sign_flip(contest.blocks, contest.sides if contest.sides.any() else None)
-    blocks, sides = _together(family)
+        contest.p = np.ones(len(contest.a))
+        alone = ~contest.tested if allowed.e_values else np.full(len(contest.a), True)
+        if alone.any():
+            its = contest.sides[alone]
+            contest.p[alone] = max_t.sign_flip(contest.blocks[alone], its if its.any() else None)
     if allowed.e_values:
         e = e_values.e_values(blocks, sides)[:, -1:].ravel()
         for contest, p in zip(family, _apart(family, 1 / np.maximum(e, 1)), strict=True):

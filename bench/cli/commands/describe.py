@@ -62,6 +62,7 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
 
 
 def _study(name: str, scale: str | None) -> dict[str, Any]:
+    from lightning_bench.bench.study import claims, looks
     from lightning_bench.bench.study.load import find, load, scales
 
     path = find(name)
@@ -81,6 +82,8 @@ def _study(name: str, scale: str | None) -> dict[str, Any]:
         },
         **({"starts": origins} if (origins := loaded.origins()) else {}),
         "seeds": loaded.seeds,
+        **({"looks": looks.planned(loaded).removeprefix("looks: ")} if loaded.looks else {}),
+        **({"claims": claims.describe(loaded)} if loaded.claims else {}),
         "runs": len(loaded.before()) + len(loaded.runs()),
         "recipe": loaded.recipe.model_dump(),
     }

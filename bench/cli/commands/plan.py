@@ -1,9 +1,11 @@
 """`bench plan`: what a run of the study would do, why, and how long it would take."""
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from lightning_bench.bench.cli import options, tuning_status
+import typer
+
+from lightning_bench.bench.cli import options, power, tuning_status
 from lightning_bench.bench.cli.options import (
     default_jobs,
     duration,
@@ -11,6 +13,8 @@ from lightning_bench.bench.cli.options import (
     make_plan,
     open_study,
 )
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.study import claims, looks
 from lightning_bench.common.messages import ranges
 
 if TYPE_CHECKING:
@@ -26,14 +30,28 @@ def plan_command(
     store: options.StoreFolder = options.DEFAULT_STORE,
     jobs: options.Jobs = None,
     output: options.OutputFormat = "table",
+    detect: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DIFFERENCE",
+            help="Seeds and hours to show a true difference of so many points (or of the metric).",
+        ),
+    ] = None,
 ) -> None:
-    """Show each run of a study, where it stands and why, and the time that the rest will take."""
+    """Show each run of a study, where it stands and why, and the time that the rest will take.
+
+    And what difference it can show, by the runs that are done or the page's guess.
+    """
+    if detect is not None and not detect > 0:
+        raise UserError(f"--detect {detect:g}: a difference is greater than 0")
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
     if output == "json":
         echo_json([*tuning_status.rows(plan), *(_row(planned) for planned in plan.all)])
         return
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     from lightning_bench.bench.cli.console import Console
 
@@ -60,6 +78,13 @@ def plan_command(
         console.print(table)
         console.print()
     console.print(f"{summary(plan, jobs or default_jobs(study))}")
+    if study.claims:
+        console.print(f"claims: {', '.join(claims.describe(study))}", markup=False)
+    if study.looks:
+        console.print(looks.planned(study), markup=False)
+    for line in power.lines(plan, jobs or default_jobs(study), detect):
+        indent = 4 if line.startswith("  ") else 0
+        console.print(Padding(Text(line.strip()), (0, 0, 0, indent), expand=False))
     if old := plan.of_version_0_1():
         runs = "1 run was" if old == 1 else f"{old} runs were"
         console.print(
