@@ -119,7 +119,8 @@ def next_look(
         return f"about {duration(seeds * a_seed_s / jobs)}"
 
     if not look.undecided:
-        line = f"{place}: all {counted(look.pairs, 'comparison')} decided at {look.seeds} seeds"
+        what = "the comparison is" if look.pairs == 1 else f"all {look.pairs} comparisons are"
+        line = f"{place}: {what} decided at {look.seeds} seeds"
         if later:
             more = later[-1] - look.seeds
             line += f"; the other {counted(more, 'seed')} ({cost(more)}) are not needed"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.study.claims import named_pairs
 from lightning_bench.bench.study.looks import alphas
+from lightning_bench.common.messages import counted
 from lightning_bench.reports.request import PERCENT
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def lines(plan: "Plan", jobs: int, detect: float | None = None) -> Iterator[str]
     grows = study.looks is not None and study.looks.grow is not None
     if grows:
         look = ", in one test at the end; e-values, which may be looked at always, show less"
-    yield (f"What {number} seeds show with 80 % power, {family} tested at once{sides}{look}:")
+    seeds = counted(number, "seed")
+    yield f"What {seeds} can show with 80 % power, {family} tested at once{sides}{look}:"
     for place in places:
         blocks = number * place.blocks_a_seed
         sds = inference.detectable_difference(blocks, pairs, alpha, one_sided=one_sided)

@@ -48,7 +48,9 @@ def of_named_claims(
         f" once, {sides}), at {_percent(look.alpha)} in all."
     )
     if described:
-        sentence += f" The other {described} pairs are described, and nothing is claimed of them."
+        others = f"{described} pairs are" if described > 1 else "pair is"
+        them = "them" if described > 1 else "it"
+        sentence += f" The other {others} described, and nothing is claimed of {them}."
     if len(tested) < look.pairs:
         sentence += f" Of the family {look.pairs - len(tested)} are too many to list."
     yield sentence
@@ -123,7 +125,7 @@ def _planned(look: Look, *, unfinished: bool) -> str:
                 f"No claim between looks: look {place} of {len(look.planned)} is at"
                 f" {look.seeds} seeds, of which runs are to come."
             )
-        sentence += f", spends {look.alpha:.3g} of the 5 %."
+        sentence += f", spends {look.alpha:.4g} of the 5 %."
     if not look.undecided:
         return f"{sentence} All comparisons are decided: no more seeds are needed."
     later = [seeds for seeds in look.planned if seeds > look.seeds]
@@ -143,4 +145,4 @@ def _when(look: LookTaken) -> str:
 
 
 def _percent(alpha: float) -> str:
-    return f"{100 * alpha:.3g} %"
+    return f"{100 * alpha:.4g} %"

@@ -27,7 +27,7 @@ from lightning_bench.bench.cli.options import (
 from lightning_bench.bench.cli.runner import Engine, Runner, lacks_runs
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute.devices import demand, unused_accelerator
-from lightning_bench.bench.execute.job import Execution, Strategy
+from lightning_bench.bench.execute.job import Device, Execution, Strategy
 from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _run_to_look(
     jobs: int | None,
     devices: int | None,
     threads: int | None,
-    device: str,
+    device: Device,
     strategy: Strategy,
     compiled: bool,
     checkpoint_minutes: float,
