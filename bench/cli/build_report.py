@@ -20,6 +20,7 @@ from lightning_bench.reports.tables.depth_scaling import DEPTH
 
 if TYPE_CHECKING:
     from lightning_bench.bench.plan.plan import Plan
+    from lightning_bench.bench.store.look_ledger import LookTaken
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.resolved import ResolvedEntry
     from lightning_bench.bench.study.study import Study
@@ -141,7 +142,11 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
     datasets = study.datasets
     this = looks.this_look(plan)
     ledger = LookLedger(store.root)
-    taken = [look for look in ledger.read(study.name) if this and not look.same(this)]
+    others = [look for look in ledger.read() if this and not look.same(this)]
+    # Of other studies those that share a pair of runs with this one, which is told and no more.
+    taken = [
+        look for look in others if this and (look.study == study.name or look.compares_again(this))
+    ]
     return Request(
         study=study,
         models={label: model_facts(entry) for label, entry in study.resolved.items()},
@@ -159,7 +164,7 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
                 for dataset in datasets.values()
             ),
             **{f"start, {name}": text for name, text in study.origins().items()},
-            **({"looks": _known_looks(len(taken), ledger.unreadable)} if this else {}),
+            **({"looks": _known_looks(study.name, taken, ledger.unreadable)} if this else {}),
         },
         this_look=this,
         earlier_looks=taken,
@@ -171,9 +176,10 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
     )
 
 
-def _known_looks(taken: int, unreadable: int) -> str:
+def _known_looks(study: str, taken: "list[LookTaken]", unreadable: int) -> str:
     """What a report can know of other looks at its results."""
-    known = f"{taken} before this one" if taken else "none before this one"
+    own = sum(look.study == study for look in taken)
+    known = f"{own} before this one" if own else "none before this one"
     damaged = f"; {unreadable} of its lines can't be read" if unreadable else ""
     return (
         f"The ledger of this store, looks.jsonl, knows of {known}{damaged}. Of looks in another"

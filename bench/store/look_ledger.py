@@ -76,8 +76,8 @@ class LookLedger:
         self.path = store / "looks.jsonl"
         self.unreadable = 0  # lines of the last reading
 
-    def read(self, study: str) -> list[LookTaken]:
-        """The looks at a study, at any scale, oldest first; lines that are none are counted."""
+    def read(self, study: str | None = None) -> list[LookTaken]:
+        """The looks at a study, or all, at any scale, oldest first; what is none is counted."""
         try:
             lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class LookLedger:
             except ValidationError:
                 self.unreadable += 1
                 continue
-            if look.study == study:
+            if study in {None, look.study}:
                 looks.append(look)
         return looks
 

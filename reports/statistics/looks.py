@@ -29,7 +29,11 @@ def allowance(request: Request) -> Allowance:
     alpha = planned.alphas(study).get(len(study.seeds), 0.0)
     if this is None:
         return Allowance(alpha, e_values)
-    again = tuple(look for look in request.earlier_looks if this.compares_again(look))
+    again = tuple(
+        look
+        for look in request.earlier_looks
+        if look.study == this.study and this.compares_again(look)
+    )
     for look in again:
         if look.family != this.family and (look.named or this.named):
             return Allowance(0.0, e_values, renamed=look, counted=again)

@@ -43,6 +43,7 @@ class Ranking:
     leader: str | None = None
     tied: set[str] = field(default_factory=set)
     beaten: dict[str, float] = field(default_factory=dict)
+    earlier: dict[str, int] = field(default_factory=dict)  # beaten at a look of so many seeds
     unranked: dict[str, str] = field(default_factory=dict)
     detectable: float | None = None
 
@@ -150,6 +151,8 @@ def _conclude(
             ranking.unranked[entry] = f"too few seeds in common with {ranking.leader}"
         elif decision and decision.better == ranking.leader:
             ranking.beaten[entry] = decision.p
+            if decision.seeds != len(request.study.seeds):
+                ranking.earlier[entry] = decision.seeds
         else:
             ranking.tied.add(entry)
 

@@ -45,7 +45,7 @@ def of_named_claims(
     family = "1 comparison" if look.pairs == 1 else f"{look.pairs} comparisons"
     sentence = (
         f"The family is the {family} that the page names ({rankings.test}, corrected over them at"
-        f" once, {sides}), at {_percent(look.alpha)} in all."
+        f" once, {sides}), at {_percent(look.alpha)}{'' if look.planned else ' in all'}."
     )
     if described:
         others = f"{described} pairs are" if described > 1 else "pair is"
@@ -77,12 +77,20 @@ def of_looks(request: Request, rankings: Rankings) -> Iterator[str]:
         yield from _other_looks(request, this)
     stands = [_better(pair) + f" on {pair.dataset}" for pair in rankings.comparisons
               if pair.decided_at]  # fmt: skip
-    if stands:
+    if stands and (rankings.unfinished or not look.alpha):
         yield f"Decided at an earlier look, and still standing: {'; '.join(stands)}."
 
 
 def _other_looks(request: Request, this: LookTaken) -> Iterator[str]:
+    studies = {look.study for look in request.earlier_looks} - {this.study}
+    if studies:
+        yield (
+            f"Some of these runs were compared in another study, too, which spends a 5 % of its"
+            f" own: {joined(sorted(studies))}."
+        )
     for other in request.earlier_looks:
+        if other.study != this.study:
+            continue
         same_entries = any(
             len(set(mine.values()) & set(theirs.values())) > 1
             for mine in this.cells.values()

@@ -88,11 +88,12 @@ def _sentences(report: Report, pair: Comparison) -> Iterator[str]:
             "Verdict: none is sought; the page names other comparisons, and this one is described."
         )
         return
+    test = "e-value" if pair.test.startswith("e-values") else "sign-flip test"
     family = "all pairs of the study"
     if report.look and report.look.named:
         family = f"the {report.look.pairs} comparisons that the page names"
     yield (
-        f"The {'one-sided ' * bool(pair.expected)}test gives {numbers.p_value(pair.p)}, and"
+        f"The {'one-sided ' * bool(pair.expected)}{test} gives {numbers.p_value(pair.p)}, and"
         f" {numbers.p_value(pair.p_adjusted)} corrected over {family} ({pair.test})."
     )
     yield _budgets(report)

@@ -126,7 +126,9 @@ def _verdict(
     if beaten:
         worst = max(result.beaten.values())
         p = p_value(worst) if len(beaten) == 1 else p_value(worst).replace("=", "≤")
-        sentence += f"is better than {joined(beaten)} ({_test(result, rankings)}: {p})"
+        as_of = [f"{entry} at {result.earlier[entry]} seeds" for entry in result.earlier]
+        when = f"; decided at an earlier look: {joined(as_of)}" if as_of else ""
+        sentence += f"is better than {joined(beaten)} ({_test(result, rankings)}: {p}{when})"
         sentence += f", and can't be told from {joined(tied, 'or')}." if tied else "."
     elif not tied:
         sentence += "has nobody to be compared with."

@@ -136,12 +136,29 @@ def verdict(pair: Comparison) -> str:
     return f"{pair.verdict} (at {pair.decided_at} seeds)" if pair.decided_at else pair.verdict
 
 
-DESCRIBED = (
+_BY_E_VALUES = (
+    "Differences are those of the means over the seeds that both entries have. The interval is the"
+    " paired 95 % t-interval of that pair alone, for a number of seeds that was fixed beforehand;"
+    " that of all pairs is left out, as no number was. p: 1 / e of that pair alone, with e what a"
+    " stake of 1 has become in bets on the sign of each seed's difference, fair if the two are"
+    " alike; p (all): 1 over the least mean e of all sets of pairs that hold it. Both may be looked"
+    " at after every seed."
+)
+_DESCRIBED = (
     "The page names what is claimed: those pairs are tested, as one family. The others are"
     " described, by the difference, the interval and the p of that pair alone, uncorrected; many"
     " pairs looked at one by one show differences that are none, so nothing is claimed of them. One"
     " end of an interval (≥): the page named which is the better one, and the test is one-sided."
 )
+
+
+def caption_of_pairs(report: Report) -> str:
+    """What stands in the columns of the pairs, by the test and the family."""
+    look = report.look
+    caption = _BY_E_VALUES if look and look.method == "e-values" else PAIRS
+    if look and look.planned and look.method == "max-T":
+        caption += f" At this look the interval for all holds with {100 - 100 * look.alpha:.4g} %."
+    return f"{caption} {_DESCRIBED}" if look and look.named else caption
 
 
 def to_show(pair: Comparison) -> str:

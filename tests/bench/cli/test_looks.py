@@ -199,3 +199,14 @@ def test_a_wanted_difference_costs_seeds_and_hours(filled, capsys) -> None:
     assert 40 < seeds < 60  # (1.96 + 0.84)² · (0.71 / 0.3)² = 44 by the normal approximation
     assert run(["plan", str(page), "--detect", "0"]) == 2
     assert "a difference is greater than 0" in capsys.readouterr().err
+
+
+def test_a_copy_of_the_page_by_another_name_says_that_its_runs_were_looked_at(filled) -> None:
+    page = filled(6)
+    report()
+    page.with_name("copy.yaml").write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
+    assert run(["report", "copy.yaml", "--format", "json"]) == 0
+    made = json.loads(Path("bench-store/reports/copy-smoke/report.json").read_text("utf-8"))
+    assert made["comparisons"][0]["verdict"] == "better"
+    assert any("compared in another study, too" in line and "page" in line
+               for line in made["findings"])  # fmt: skip

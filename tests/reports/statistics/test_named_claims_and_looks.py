@@ -9,8 +9,11 @@ from lightning_bench.bench.store.look_ledger import Claimed, LookTaken
 from lightning_bench.bench.study.claims import Claim
 from lightning_bench.bench.study.looks import Looks
 from lightning_bench.reports.build import build
+from lightning_bench.reports.render.write import write
 from lightning_bench.reports.statistics import samples
 from lightning_bench.reports.statistics.ranking import Rankings, rank
+from lightning_bench.reports.text import numbers
+from lightning_bench.reports.text.comparison import compare
 
 
 def claims(*written: Any) -> list[Claim]:
@@ -166,7 +169,8 @@ def test_a_verdict_of_an_earlier_look_stays_and_says_so(made):
     last = ranked(request, runs)
     (pair,) = last.comparisons
     assert (pair.verdict, pair.decided_at, pair.p_adjusted) == ("better", 6, 0.03125)
-    assert "a is better than b (p = 0.031 at 6 seeds)" in " ".join(build(request, runs).findings)
+    said = " ".join(build(request, runs).findings)
+    assert "12 paired seeds: p = 0.031; decided at an earlier look: b at 6 seeds" in said
 
 
 def test_a_look_claims_with_what_it_spends_and_no_more(made):
@@ -291,3 +295,23 @@ def test_e_values_and_looks_do_not_share_one_error_twice(made):
     grown = [taken(6, method="e-values")]
     looks = {"this_look": taken(9, method="e-values"), "earlier_looks": grown}
     assert ranked(request.model_copy(update=looks), runs).look.alpha == 0.05
+
+
+def test_pages_say_which_pairs_are_described_and_by_which_test(made, tmp_path):
+    request, runs = made(spread([0.9, 0.8, 0.7], 6), named=claims("a > b"))
+    report = build(request, runs)
+    write(report, runs, tmp_path, ["md", "html", "json"])
+    page = (tmp_path / "report.md").read_text("utf-8")
+    (named,) = (line for line in page.splitlines() if line.startswith("| digits | a | b |"))
+    assert "| ≥ +" in named
+    assert named.endswith("| better | – |")
+    (other,) = (line for line in page.splitlines() if line.startswith("| digits | a | c |"))
+    assert "| – | described | – |" in other
+    assert "nothing is claimed of them" in page
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert html.count(">described<") == 2
+    assert "<strong>described" not in html
+    paragraphs = " ".join(compare(report, "a", "c"))
+    assert "Verdict: none is sought" in paragraphs
+    request, runs = made(spread([0.9, 0.8], 7), Looks(grow=9))
+    assert "1 / e of that pair alone" in numbers.caption_of_pairs(build(request, runs))
