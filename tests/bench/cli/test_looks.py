@@ -210,3 +210,12 @@ def test_a_copy_of_the_page_by_another_name_says_that_its_runs_were_looked_at(fi
     assert made["comparisons"][0]["verdict"] == "better"
     assert any("compared in another study, too" in line and "page" in line
                for line in made["findings"])  # fmt: skip
+
+
+def test_more_seeds_than_a_look_needed_are_not_run_to_the_next(filled, tmp_path, capsys) -> None:
+    filled(7, seeds={"looks": [6, 9]})  # the seventh seed is another study's
+    before = sorted((tmp_path / "bench-store" / "runs").iterdir())
+    assert run(["run", "page.yaml"]) == 0
+    assert "the comparison is decided at 6 seeds; the other 3 seeds" in capsys.readouterr().out
+    assert sorted((tmp_path / "bench-store" / "runs").iterdir()) == before
+    assert [look["n"] for look in looks_taken(tmp_path)] == [6]

@@ -10,7 +10,9 @@ from lightning_bench.bench.study.claims import Claim
 from lightning_bench.bench.study.looks import Looks
 from lightning_bench.reports.build import build
 from lightning_bench.reports.render.write import write
-from lightning_bench.reports.statistics import samples
+from lightning_bench.reports.statistics import e_values, samples
+from lightning_bench.reports.statistics.family import Family
+from lightning_bench.reports.statistics.looks import Allowance
 from lightning_bench.reports.statistics.ranking import Rankings, rank
 from lightning_bench.reports.text import numbers
 from lightning_bench.reports.text.comparison import compare
@@ -222,12 +224,16 @@ def test_e_values_decide_at_the_first_number_of_seeds_that_shows(made):
 
 
 def test_no_e_value_claims_against_the_mean(made):
-    values = np.full((2, 1, 12), 0.9)
-    values[0] += np.linspace(0.001, 0.0011, 12)
-    values[0, 0, 0] = 0.1  # eleven seeds a little better, one far worse
-    (pair,) = ranked(*made(values, Looks(grow=20))).comparisons
-    assert pair.difference < 0
-    assert pair.verdict == "undecided"
+    values = np.full((2, 1, 40), 0.8)
+    values[0] += np.linspace(0.001, 0.0011, 40)
+    values[0, 0, 39] = 0.1  # 39 seeds a little better, the last far worse
+    request, runs = made(values, Looks(grow=40))
+    difference = values[:1, 0] - values[1:, 0]
+    assert difference.mean() < 0
+    assert e_values.e_values(difference)[0, -1] > 20
+    allowed = Allowance(0.05, e_values=True)
+    family = Family.of(request, samples.collect(request, runs), allowed, [])
+    assert family.contests[0].p_adjusted == [1.0]
 
 
 def taken(seeds: int, **changes: Any) -> LookTaken:
