@@ -11,7 +11,6 @@ from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.study.claims import named_pairs
 from lightning_bench.bench.study.looks import alphas
 from lightning_bench.common.messages import counted
-from lightning_bench.reports.request import PERCENT
 
 if TYPE_CHECKING:
     from lightning_bench.bench.plan.plan import Plan
@@ -36,12 +35,12 @@ class _Place:
     @property
     def scale(self) -> int:
         """From the metric's units to those that are printed."""
-        return 100 if self.metric in PERCENT else 1
+        return 100 if _in_points(self.metric) else 1
 
     @property
     def unit(self) -> str:
         """After a number."""
-        return "points" if self.metric in PERCENT else f"in {self.metric.replace('_', ' ')}"
+        return "points" if _in_points(self.metric) else f"in {self.metric.replace('_', ' ')}"
 
 
 def lines(plan: "Plan", jobs: int, detect: float | None = None) -> Iterator[str]:
@@ -214,5 +213,12 @@ def _guessed(
     guess = spread.get(title) if isinstance(spread, Mapping) else spread
     if guess is None:
         return None, ""
-    scale = 100 if metric in PERCENT else 1
+    scale = 100 if _in_points(metric) else 1
     return math.sqrt(2) * guess / scale, f"guessed: √2 × the page's spread of {guess:g}"
+
+
+def _in_points(metric: str) -> bool:
+    """Whether reports print it in per cent."""
+    from lightning_bench.reports.request import PERCENT
+
+    return metric in PERCENT

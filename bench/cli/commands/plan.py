@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lightning_bench.bench.cli import options, power, tuning_status
+from lightning_bench.bench.cli import options, tuning_status
 from lightning_bench.bench.cli.options import (
     default_jobs,
     duration,
@@ -53,6 +53,7 @@ def plan_command(
     from rich.table import Table
     from rich.text import Text
 
+    from lightning_bench.bench.cli import power
     from lightning_bench.bench.cli.console import Console
 
     table = Table(box=None, pad_edge=False)
