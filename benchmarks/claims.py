@@ -1,8 +1,8 @@
 """How often a report claims what is not so, and how often what is: through the real pipeline.
 
-    python -m benchmarks.claims                    # 2,000 studies a cell, about 5 minutes of a core
-    python -m benchmarks.claims --studies 200      # a look
-    python -m benchmarks.claims --power            # power alone
+    python -m benchmarks.claims                    # 2,000 studies a cell, an hour of a core
+    python -m benchmarks.claims --studies 200      # a glance
+    python -m benchmarks.claims --only looks       # of all-pairs, named, looks, e-values, power
 
 Each study is made up, sorted and ranked as a report does it. A cell is entries × data sets × seeds
 and a kind of noise. "False better" is the share of studies in which a pair of equal entries is
@@ -21,10 +21,11 @@ import numpy.typing as npt
 
 from benchmarks.reports import record
 from lightning_bench.bench.store.record import Record
+from lightning_bench.bench.study.looks import Looks, spent
 from lightning_bench.bench.study.study import Entry, Study
 from lightning_bench.reports.report import Comparison
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.statistics import max_t, samples
+from lightning_bench.reports.statistics import e_values, max_t, samples
 from lightning_bench.reports.statistics.ranking import rank
 
 Floats = npt.NDArray[np.float64]
@@ -39,6 +40,25 @@ class Cell(NamedTuple):
     noise: str
     apart: int = 0
     missing: int = 0  # seeds that the first entry lacks
+    group: str = "all-pairs"
+    claims: tuple[str, ...] = ()  # as a page names them; "baseline" is e0's
+    looks: tuple[int, ...] = ()
+    grows: bool = False  # tested by e-values at every seed
+    below: bool = False  # the entries apart are worse, not better
+
+    @property
+    def words(self) -> str:
+        """What is special about it."""
+        looks = " / ".join(map(str, self.looks))
+        said = [
+            self.noise,
+            f"{self.apart} entries far {'below' if self.below else 'apart'}" * bool(self.apart),
+            f"{self.missing} run missing" * bool(self.missing),
+            ", ".join(self.claims),
+            f"looks at {looks}" * bool(looks),
+            "every seed" * self.grows,
+        ]
+        return ", ".join(filter(None, said))
 
 
 def _unequal(rng: np.random.Generator, shape: Shape) -> Floats:
@@ -83,20 +103,76 @@ def cells() -> Iterator[Cell]:
         yield Cell(shape, "normal", missing=1)
         for noise in OTHERS:
             yield Cell(shape, noise)
+    yield from _named_cells()
+    yield from _growing_cells()
+
+
+BASELINE = ("baseline: e0",)
+DIRECTED = ("e1 > e0", "e2 > e0", "e3 > e0", "e4 > e0")
+
+
+def _named_cells() -> Iterator[Cell]:
+    """Claims named in the page: against a baseline, one-sided, of several data sets, partial."""
+    for noise in SYMMETRIC:
+        yield Cell((5, 1, 6), noise, group="named", claims=BASELINE)
+        yield Cell((5, 1, 5), noise, group="named", claims=DIRECTED)
+    for shape in [(9, 1, 8), (4, 3, 6), (5, 2, 3)]:
+        yield Cell(shape, "normal", group="named", claims=BASELINE)
+    for shape in [(5, 1, 8), (5, 3, 5)]:
+        yield Cell(shape, "normal", group="named", claims=DIRECTED)
+    mixed = ("e1 > e0", "e0, e2", "e3 > e2", "e4, e1")
+    yield Cell((5, 1, 8), "normal", group="named", claims=mixed)
+    yield Cell((5, 1, 8), "normal", apart=2, group="named", claims=mixed)
+    yield Cell((5, 1, 8), "normal", missing=1, group="named", claims=mixed)
+    # What is named the better one is far worse: no claim may come of it, nor help another.
+    wrong = ("e0 > e1", "e1 > e2", "e2 > e3", "e3 > e4")
+    yield Cell((5, 1, 6), "normal", apart=1, below=True, group="named", claims=wrong)
+
+
+def _growing_cells() -> Iterator[Cell]:
+    """Planned looks, and e-values at every seed."""
+    looks = (6, 9, 12)
+    for noise in SYMMETRIC:
+        yield Cell((5, 1, 12), noise, group="looks", looks=looks)
+    for shape in [(2, 1, 12), (9, 1, 12), (4, 2, 12)]:
+        yield Cell(shape, "normal", group="looks", looks=looks)
+    yield Cell((5, 1, 12), "normal", apart=2, group="looks", looks=looks)
+    yield Cell((5, 1, 12), "normal", missing=1, group="looks", looks=looks)
+    yield Cell((5, 1, 12), "normal", group="looks", looks=looks, claims=DIRECTED)
+    yield Cell((5, 1, 12), "skewed, SDs 1 to 10", group="looks", looks=looks)
+    for noise in SYMMETRIC:
+        yield Cell((5, 1, 20), noise, group="e-values", grows=True)
+    for shape in [(2, 1, 20), (9, 1, 20), (3, 2, 20)]:
+        yield Cell(shape, "normal", group="e-values", grows=True)
+    yield Cell((5, 1, 20), "normal", apart=2, group="e-values", grows=True)
+    yield Cell((5, 1, 20), "normal", missing=1, group="e-values", grows=True)
+    yield Cell((5, 1, 20), "normal", group="e-values", grows=True, claims=DIRECTED)
+    yield Cell((5, 1, 20), "skewed, SDs 1 to 10", group="e-values", grows=True)
+
+
+def _claims(cell: Cell, labels: Sequence[str]) -> list[dict[str, object]]:
+    """Claims as a page has them, a baseline's spelled out, since these data sets are made up."""
+    if cell.claims == BASELINE:
+        return [{"pair": [label, labels[0]]} for label in labels[1:]]
+    sides = [text.partition(" > ") for text in cell.claims]
+    return [{"better": a, "than": b} if b else {"pair": a.split(", ")} for a, _, b in sides]
 
 
 class Pipeline:
     """Ranks made-up studies of one shape; their records are made once."""
 
-    def __init__(self, shape: Shape) -> None:
-        entries, datasets, seeds = shape
+    def __init__(self, cell: Cell) -> None:
+        entries, datasets, seeds = cell.shape
         self.labels = [f"e{i}" for i in range(entries)]
         self.titles = [f"d{i}" for i in range(datasets)]
+        looks = Looks(looks=list(cell.looks)) if cell.looks else None
         study = Study(
             name="simulated", scale="smoke", title="t", question="q",
             data=[{"name": title} for title in self.titles],  # type: ignore[list-item]
-            entries={label: Entry(model=label) for label in self.labels},
+            entries={label: Entry(model="mlp") for label in self.labels},
             seeds=list(range(seeds)),
+            looks=Looks(grow=seeds) if cell.grows else looks,
+            claims=_claims(cell, self.labels),  # type: ignore[misc]
         )  # fmt: skip
         self.request = Request(study=study, metrics={title: ["accuracy"] for title in self.titles})
         self._record = record("e0", "d0", 0, 0.5)
@@ -121,10 +197,12 @@ class Pipeline:
 
 def false_claims(cell: Cell, studies: int) -> tuple[int, int]:
     """In how many studies an equal pair was called better, and in how many anything could be."""
-    rng = np.random.default_rng([*cell.shape, cell.apart, cell.missing, len(cell.noise)])
-    pipeline = Pipeline(cell.shape)
+    special = [cell.group, *cell.claims] if cell.group != "all-pairs" else []
+    seed = [*cell.shape, cell.apart, cell.missing, len(cell.noise), *map(len, special)]
+    rng = np.random.default_rng(seed)
+    pipeline = Pipeline(cell)
     means = np.zeros(cell.shape[0])
-    means[: cell.apart] = 100.0
+    means[: cell.apart] = -100.0 if cell.below else 100.0
     draw = (SYMMETRIC | OTHERS)[cell.noise]
     wrong = possible = 0
     for _ in range(studies):
@@ -133,13 +211,15 @@ def false_claims(cell: Cell, studies: int) -> tuple[int, int]:
         if cell.missing:
             values[0, :, -cell.missing :] = np.nan
         pairs = pipeline.compare(values)
-        possible += any(pair.blocks >= 6 for pair in pairs)
-        wrong += any(
-            pair.verdict != "undecided"
-            for pair in pairs
-            if means[int(pair.a[1:])] == means[int(pair.b[1:])]
-        )
+        possible += any(pair.blocks >= (5 if cell.claims else 6) for pair in pairs)
+        wrong += any(_false(pair, means) for pair in pairs)
     return wrong, possible
+
+
+def _false(pair: Comparison, means: Floats) -> bool:
+    """Whether a verdict contradicts the true means."""
+    truth = np.sign(means[int(pair.a[1:])] - means[int(pair.b[1:])])
+    return bool(truth != {"better": 1, "worse": -1, "undecided": truth}[pair.verdict])
 
 
 def interval(count: int, studies: int) -> tuple[float, float]:
@@ -151,18 +231,18 @@ def interval(count: int, studies: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def print_false_claims(studies: int) -> None:
+def print_false_claims(studies: int, group: str | None) -> None:
     """A line a cell."""
-    print(f"False better, % of {studies:,} studies (95 %): entries × data sets × seeds")
+    print(f"False better, % of {studies:,} studies (95 %): entries × data sets × seeds", flush=True)
     for cell in cells():
+        if group not in {None, cell.group}:
+            continue
         wrong, possible = false_claims(cell, studies)
         low, high = interval(wrong, studies)
-        extra = f", {cell.apart} entries far apart" * bool(cell.apart)
-        extra += f", {cell.missing} run missing" * bool(cell.missing)
         promised = cell.noise in SYMMETRIC
         held = ("held" if low <= ALPHA else "BROKEN") if promised else "not promised"
         print(
-            f"  {' × '.join(map(str, cell.shape)):12} {cell.noise + extra:46}"
+            f"  {' × '.join(map(str, cell.shape)):12} {cell.words:60}"
             f" {100 * wrong / studies:5.1f} ({100 * low:.1f} to {100 * high:.1f}): {held}"
             + ("" if possible else " (no claim is possible)"),
             flush=True,
@@ -200,11 +280,74 @@ def print_power(studies: int, gaps: Sequence[float] = (1.0, 2.0)) -> None:
             print(f"  {entries} entries, {seeds} seeds, gaps of {gap:g} SD: {shares}", flush=True)
 
 
+def print_power_of_claims(studies: int) -> None:
+    """The same differences from a baseline: named, named one-sided, among all pairs, Holm, t."""
+    from scipy.stats import ttest_1samp
+
+    print("Power, % of the differences from a baseline: named / one-sided / all pairs / Holm / t")
+    for gap in (1.0, 2.0):
+        for entries, seeds in [(5, 5), (5, 6), (5, 8), (5, 10), (9, 6), (9, 10)]:
+            rng = np.random.default_rng([entries, seeds])
+            a, b = np.triu_indices(entries, 1)
+            found = np.zeros(5)
+            for _ in range(studies):
+                scores = rng.normal(size=(entries, seeds)) + gap * np.arange(entries)[:, None]
+                every, named = scores[b] - scores[a], scores[1:] - scores[:1]
+                tests = (
+                    max_t.max_t(named),
+                    max_t.max_t(named, np.ones(len(named), np.intp)),
+                    max_t.max_t(every)[a == 0],
+                    holm(max_t.sign_flip(named)),
+                    holm(np.asarray(ttest_1samp(named, 0, axis=1).pvalue)),
+                )
+                found += [float((p <= ALPHA).mean()) for p in tests]
+            shares = " / ".join(f"{100 * share:.0f}" for share in found / studies)
+            print(f"  {entries} entries, {seeds} seeds, steps of {gap:g} SD: {shares}", flush=True)
+
+
+def print_power_of_growth(studies: int) -> None:
+    """Pairs claimed and seeds used by looks, by e-values, and with as many seeds from the start."""
+    print("Power, % of all pairs claimed (mean seeds): looks 6, 9, 12 / e-values to 12 / 12 seeds")
+    for entries, gap in [(2, 1.0), (2, 2.0), (5, 1.0), (5, 2.0), (9, 2.0)]:
+        rng = np.random.default_rng([entries, int(gap)])
+        a, b = np.triu_indices(entries, 1)
+        claimed, used = np.zeros(3), np.zeros(3)
+        plan = spent([2.0 ** (1 - n) for n in (6, 9, 12)])
+        for _ in range(studies):
+            scores = rng.normal(size=(entries, 12)) + gap * np.arange(entries)[:, None]
+            differences = scores[a] - scores[b]
+            e = e_values.e_values(differences)
+            ways: list[list[tuple[int, npt.NDArray[np.bool_]]]] = [
+                [(n, max_t.max_t(differences[:, :n]) <= alpha)
+                 for n, alpha in zip((6, 9, 12), plan, strict=True)],
+                [(n, e_values.closed_by_averages(e[:, n - 1]) >= 20) for n in range(6, 13)],
+                [(12, max_t.max_t(differences) <= ALPHA)],
+            ]  # fmt: skip
+            for way, steps in enumerate(ways):
+                decided, seeds = np.zeros(len(a), bool), 0
+                for seeds, shown in steps:  # noqa: B007 - where it stopped
+                    decided |= shown
+                    if decided.all():
+                        break
+                claimed[way] += decided.mean()
+                used[way] += seeds
+        shares = " / ".join(
+            f"{100 * share:.0f} ({seeds:.1f})"
+            for share, seeds in zip(claimed / studies, used / studies, strict=True)
+        )
+        print(f"  {entries} entries, steps of {gap:g} SD: {shares}", flush=True)
+
+
+GROUPS = ("all-pairs", "named", "looks", "e-values", "power")
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--studies", type=int, default=2_000)
-    parser.add_argument("--power", action="store_true", help="power alone")
+    parser.add_argument("--only", choices=GROUPS, help="a part of it")
     options = parser.parse_args()
-    if not options.power:
-        print_false_claims(options.studies)
-    print_power(options.studies)
+    if options.only != "power":
+        print_false_claims(options.studies, options.only)
+    if options.only in {None, "power"}:
+        print_power(options.studies)
+        print_power_of_claims(options.studies)
+        print_power_of_growth(options.studies)

@@ -101,6 +101,7 @@ def build(
         ],
         tables=[table for table in tables if table and table.rows],
         comparisons=comparisons,
+        look=rankings.look if runs else None,
         examples=compared,
         errors=errors.errors(request, collected, predictions or {}),
         lost=failed_attempts.lost(request, runs),

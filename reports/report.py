@@ -127,8 +127,16 @@ class Comparison(Frozen):
     high_of_all: float | None = None
     test: str
     p: Annotated[float, Field(description="of this pair alone")]
-    p_adjusted: Annotated[float, Field(description="corrected over all pairs of the family")]
+    p_adjusted: Annotated[
+        float | None, Field(description="corrected over the family; None of pairs outside it")
+    ]
     verdict: Verdict
+    expected: Annotated[
+        Literal["", "better", "worse"], Field(description="what the page named of A: one-sided")
+    ] = ""
+    decided_at: Annotated[
+        int | None, Field(description="seeds of an earlier look, whose verdict this is")
+    ] = None
     seeds: Annotated[
         int | None,
         Field(description="that would show a true difference of this size; None beyond 1,000"),
@@ -169,8 +177,14 @@ class Comparison(Frozen):
             "high_of_all": None if self.low_of_all is None else -self.low_of_all,
             "verdict": verdicts[self.verdict],
             "by_welch": self.by_welch and verdicts[self.by_welch],
+            "expected": {**verdicts, "": ""}[self.expected],
         }
         return self.model_copy(update=changes)
+
+    @property
+    def described(self) -> bool:
+        """Whether it is outside the family of claims, and described alone."""
+        return self.p_adjusted is None
 
 
 class OnExamples(Frozen):
@@ -320,6 +334,19 @@ class SearchLines(Frozen):
     front: Annotated[list[tuple[float, float]], Field(description="cost and score")] = []
 
 
+class Look(Frozen):
+    """What was tested in this report, and what it spent of the 5 %."""
+
+    seeds: Annotated[int, Field(description="of the plan, at this look")]
+    alpha: Annotated[float, Field(description="spent by it; 0: nothing may be claimed anew")]
+    planned: Annotated[list[int], Field(description="seeds of all looks, where there are several")]
+    method: Literal["max-T", "e-values"]
+    named: Annotated[bool, Field(description="the page names the comparisons")]
+    pairs: Annotated[int, Field(description="in the family")]
+    undecided: int
+    possible: Annotated[bool, Field(description="something could be claimed: alpha is spent")]
+
+
 class Report(Frozen):
     """All that the renderers need; report.json is exactly this."""
 
@@ -334,6 +361,7 @@ class Report(Frozen):
     findings: Annotated[list[str], Field(description="what may be said, and what may not")]
     tables: list[Table]
     comparisons: list[Comparison] = []
+    look: Look | None = None
     examples: Annotated[
         list[OnExamples], Field(description="of small studies; bench compare has any pair's")
     ] = []

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lightning_bench.bench.spec import Source
+from lightning_bench.bench.store.look_ledger import LookTaken
 from lightning_bench.bench.store.measurements import Session
 from lightning_bench.bench.store.record import Environment, Examples, Record
 from lightning_bench.bench.store.trial import Ledger
@@ -138,6 +139,12 @@ class Request(Frozen):
         Field(description="by entry: what its seeds vary, each with what it is there, in words"),
     ] = {}
     sheets: Annotated[dict[str, Examples], Field(description="by data set, if kept")] = {}
+    this_look: Annotated[
+        LookTaken | None, Field(description="at these results, as the ledger would have it")
+    ] = None
+    earlier_looks: Annotated[
+        list[LookTaken], Field(description="at the study, at any scale, of other results or seeds")
+    ] = []
 
     @model_validator(mode="after")
     def _averages_of_one_metric(self) -> Self:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from lightning_bench.bench.cli import looks
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.store.look_ledger import LookLedger
 from lightning_bench.models.probes import PROBES
 from lightning_bench.reports import from_plan, inputs_digest
 from lightning_bench.reports.render.write import FORMATS, Format, kinds_of_figures, paths, write
@@ -18,6 +20,7 @@ from lightning_bench.reports.tables.depth_scaling import DEPTH
 
 if TYPE_CHECKING:
     from lightning_bench.bench.plan.plan import Plan
+    from lightning_bench.bench.store.look_ledger import LookTaken
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.resolved import ResolvedEntry
     from lightning_bench.bench.study.study import Study
@@ -54,6 +57,7 @@ def make(
     wanted: list[Format] = sorted({*formats, "json"})
     current = None if afresh else _current(target, request, runs)
     if current and all((target / path).exists() for path in paths(current, wanted)):
+        looks.note(current, request, store)
         show(current)
         return current
     from lightning_bench.reports.build import build
@@ -70,19 +74,22 @@ def make(
     predictions = from_plan.few_predictions(plan)
     reliability = from_plan.reliability(plan) if kinds else {}
     report = build(request, runs, predictions, draw if kinds else None, reliability)
+    looks.note(report, request, store)
     write(report, runs, target, wanted, show, drawn)
     _write_chosen(plan, target)
     return report
 
 
 def read_or_build(plan: "Plan", store: "Store", target: Path) -> Report:
-    """The report of a plan's records, without a file written: that at `target` if it is current."""
+    """The report of a plan's records, without its files: that at `target` if it is current."""
     request, runs = request_of(plan, store), from_plan.runs(plan, store)
-    if current := _current(target, request, runs):
-        return current
-    from lightning_bench.reports.build import build
+    report = _current(target, request, runs)
+    if report is None:
+        from lightning_bench.reports.build import build
 
-    return build(request, runs, from_plan.few_predictions(plan))
+        report = build(request, runs, from_plan.few_predictions(plan))
+    looks.note(report, request, store)
+    return report
 
 
 def _current(target: Path, request: Request, runs: list[ReportedRun]) -> Report | None:
@@ -138,6 +145,13 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
 
     study = plan.study
     datasets = study.datasets
+    this = looks.this_look(plan)
+    ledger = LookLedger(store.root)
+    others = [look for look in ledger.read() if this and not look.same(this)]
+    # Of other studies those that share a pair of runs with this one, which is told and no more.
+    taken = [
+        look for look in others if this and (look.study == study.name or look.compares_again(this))
+    ]
     return Request(
         study=study,
         models={label: model_facts(entry) for label, entry in study.resolved.items()},
@@ -169,13 +183,27 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
                 for dataset in datasets.values()
             ),
             **{f"start, {name}": text for name, text in study.origins().items()},
+            **({"looks": _known_looks(study.name, taken, ledger.unreadable)} if this else {}),
         },
+        this_look=this,
+        earlier_looks=taken,
         unequal=provenance_lines.departures(study),
         environments=from_plan.environments(plan, store),
         searches=plan.searches,
         randomness=randomness.of_entries(study),
         **_speeds(plan, store),
         sheets=from_plan.sheets(plan, store),
+    )
+
+
+def _known_looks(study: str, taken: "list[LookTaken]", unreadable: int) -> str:
+    """What a report can know of other looks at its results."""
+    own = sum(look.study == study for look in taken)
+    known = f"{own} before this one" if own else "none before this one"
+    damaged = f"; {unreadable} of its lines can't be read" if unreadable else ""
+    return (
+        f"The ledger of this store, looks.jsonl, knows of {known}{damaged}. Of looks in another"
+        " store, or in a ledger that was deleted, it can't know."
     )
 
 

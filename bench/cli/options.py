@@ -103,14 +103,16 @@ def open_study(
     store: Path,
     cluster: list[str] | None = None,
 ) -> tuple["Study", "Store"]:
-    """Load a study and name its store; nothing is written."""
+    """Load a study, at the look it is at, and name its store; nothing is written."""
+    from lightning_bench.bench.cli import looks
     from lightning_bench.bench.errors import UserError
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.load import load
 
     if store.exists() and not store.is_dir():
         raise UserError(f"--store {store} is not a folder")
-    return load(name, scale, settings or (), cluster or ()), Store(store)
+    opened = Store(store)
+    return looks.in_progress(load(name, scale, settings or (), cluster or ()), opened), opened
 
 
 def use_data_root(folder: Path | None) -> None:

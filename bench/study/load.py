@@ -20,7 +20,7 @@ from lightning_bench.models.registry import user_code
 
 SCALES = ("smoke", "small", "full")
 #: What a study knows of how it was loaded; no page may say it.
-_RESERVED = {"name", "scale", "command"}
+_RESERVED = {"name", "scale", "command", "looks"}
 
 
 def find(name: str) -> Path:
@@ -70,6 +70,9 @@ def load(
                 return options[at[:depth]]
         return page.where(("scales", scale, *at), at)
 
+    if "looks" in merged:
+        line = where(("looks",))
+        raise UserError(f"{line}: looks stand under seeds, as in seeds: {{looks: [6, 9, 12]}}")
     for reserved in merged.keys() & _RESERVED:
         raise UserError(f"{where((reserved,))}: the page's file name is its name, not {reserved!r}")
     shown = name if not Path(name).is_absolute() else page.path.name

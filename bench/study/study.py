@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from lightning_bench.bench.spec import DataSpec, Recipe, RunSpec, Scalar, Settings, Source
+from lightning_bench.bench.study import claims as named_claims
+from lightning_bench.bench.study import looks as planned_looks
 from lightning_bench.bench.study import randomness, stages
+from lightning_bench.bench.study.claims import Claim
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.inputs import dataset_at
+from lightning_bench.bench.study.looks import Looks
 from lightning_bench.bench.study.measure_settings import Measure
 from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.bench.study.resolved import ResolvedEntry, resolve
@@ -53,6 +57,12 @@ class Study(Settings):
         list[Annotated[int, Field(ge=0, lt=2**32)]],
         Field(description="none at all for a table of facts, without any training"),
     ]
+    looks: Annotated[Looks | None, Field(description="as `seeds:` plans them")] = None
+    claims: Annotated[list[Claim], Field(description="comparisons that are tested first")] = []
+    spread: Annotated[
+        float | dict[str, float],
+        Field(description="guess of an entry's SD over seeds, in points, by data set or of all"),
+    ] = {}
     args: Annotated[dict[str, Scalar], Field(description="what all entries' models share")] = {}
     recipe: Recipe = Recipe()
     search: Annotated[Search | None, Field(description="tune every entry, on one budget")] = None
@@ -88,6 +98,21 @@ class Study(Settings):
     threads: Annotated[int, Field(ge=1, description="CPU threads of a device")] = 1
     cluster: Annotated[Cluster, Field(description="what a run asks of a cluster")] = Cluster()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _seeds_and_looks(cls, page: Any) -> Any:
+        """`seeds: {looks: [6, 9]}` are nine seeds with two looks."""
+        if isinstance(page, Mapping) and isinstance(page.get("seeds"), Mapping):
+            seeds, looks = planned_looks.read(page["seeds"])
+            return {**page, "seeds": seeds, "looks": looks}
+        return page
+
+    @field_validator("claims", mode="before")
+    @classmethod
+    def _list_of_claims(cls, value: Any) -> Any:
+        """`claims: {baseline: A}` is short for a list of it."""
+        return named_claims.spelled_out(value)
+
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_or_list(cls, value: Any) -> Any:
@@ -111,6 +136,10 @@ class Study(Settings):
         for name in ("datasets", "resolved"):
             copied.__dict__.pop(name, None)
         return copied
+
+    def with_seeds(self, number: int) -> Self:
+        """The same with the seeds that a planned look at so many has."""
+        return self.model_copy(update={"seeds": list(range(number))})
 
     @property
     def name_at_scale(self) -> str:

@@ -7,7 +7,7 @@ Pydantic has checked each value by itself, and `resolved` that every name stands
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lightning_bench.bench.study import compatibility, randomness
+from lightning_bench.bench.study import claims, compatibility, looks, randomness
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
@@ -177,6 +177,17 @@ def _margin(study: Study) -> Iterator[PageError]:
             yield PageError(("margin", name), message)
 
 
+def _spread(study: Study) -> Iterator[PageError]:
+    guesses = study.spread if isinstance(study.spread, dict) else {"": study.spread}
+    for title, guess in guesses.items():
+        at = ("spread", title) if title else ("spread",)
+        if title and title not in study.datasets:
+            hint = nearest(title, study.datasets)
+            yield PageError(at, f"{title} is not in the study{hint}")
+        elif guess <= 0:
+            yield PageError(at, "a spread is a standard deviation, greater than 0")
+
+
 def _probes(study: Study) -> Iterator[PageError]:
     for name in study.probes:
         if name not in PROBES:
@@ -309,5 +320,8 @@ RULES = (
     PageRule("variance", "what is to be varied alone is varied at all", _variance),
     PageRule("searched", "only what is searched has a space", _searched),
     PageRule("fresh seeds", "no final run has a seed that chose its settings", _fresh_seeds),
+    PageRule("claims", "claims are of two entries that meet, each named once", claims.breaches),
+    PageRule("looks", "every look can show something with what it spends", looks.breaches),
+    PageRule("spread", "a guessed spread is of a data set of the study", _spread),
     PageRule("spaces", "every parameter can be drawn and matters to an entry", _spaces),
 )

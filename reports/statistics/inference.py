@@ -5,7 +5,7 @@ Sums are exactly rounded (math.fsum), so the same metrics give the same bits in 
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -66,64 +66,85 @@ def share_of_examples(share: float, examples: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def least_p(n: int) -> float:
-    """The smallest two-sided p that n pairs can give: 2 / 2ⁿ."""
-    return min(1.0, 2.0 ** (1 - n))
+def least_p(n: int, *, one_sided: bool = False) -> float:
+    """The smallest p that n blocks can give: 2 / 2ⁿ, or half of it where a direction was named."""
+    return min(1.0, 2.0 ** (-n if one_sided else 1 - n))
 
 
-def blocks_needed(alpha: float = ALPHA) -> int:
+def blocks_needed(alpha: float = ALPHA, *, one_sided: bool = False) -> int:
     """Blocks from which on a claim is possible at all, of however many pairs: 2 / 2ⁿ ≤ alpha."""
-    return math.ceil(1 - math.log2(alpha))
+    if alpha <= 0:
+        return MOST_SEEDS
+    return math.ceil((not one_sided) - math.log2(alpha))
 
 
 @lru_cache(maxsize=4096)
-def detectable_difference(n: int, pairs: int = 1) -> float:
+def detectable_difference(
+    n: int, pairs: int = 1, alpha: float = ALPHA, *, one_sided: bool = False
+) -> float:
     """True difference, in SDs of the paired differences, that n seeds show with 80 % power.
 
     Found by trying the test itself on normal noise, always the same, in a family of that size
     whose other pairs are alike. Infinite where no result can pass. Beyond _TRIED seeds it falls as
     1 / √n, beyond _TRIED_PAIRS it grows as √ln pairs, like the largest of so many statistics.
     """
-    if n < blocks_needed():
+    if n < blocks_needed(alpha, one_sided=one_sided):
         return math.inf
     if n > _TRIED:
-        return detectable_difference(_TRIED, pairs) * math.sqrt(_TRIED / n)
+        tried = detectable_difference(_TRIED, pairs, alpha, one_sided=one_sided)
+        return tried * math.sqrt(_TRIED / n)
     if pairs > _TRIED_PAIRS:
         growth = math.sqrt(math.log(pairs) / math.log(_TRIED_PAIRS))
-        return detectable_difference(n, _TRIED_PAIRS) * growth
-    signs = max_t.sign_patterns(n) if n <= 10 else max_t.sign_patterns(_TRIED, 511)[:, :n]
+        return detectable_difference(n, _TRIED_PAIRS, alpha, one_sided=one_sided) * growth
+    signs = max_t.sign_patterns(_TRIED, 511, one_sided=one_sided)[:, :n]
+    if n <= 10:
+        signs = max_t.sign_patterns(n, one_sided=one_sided)
     entries = max(2, math.ceil((1 + math.sqrt(1 + 8 * pairs)) / 2))
     noise = np.random.default_rng(0).normal(size=(_STUDIES, entries, n))
     a, b = (index[1:pairs] for index in np.triu_indices(entries, 1))
-    largest_of_others = np.stack([_largest(study[a] - study[b], signs) for study in noise])
+    size = (lambda statistics: statistics) if one_sided else np.abs
+    largest_of_others = np.stack([_largest(study[a] - study[b], signs, size) for study in noise])
     noise_of_pair = (noise[:, 0] - noise[:, 1]) / math.sqrt(2)
     low, high = 0.0, 16.0
     while high - low > 0.01:
         middle = (low + high) / 2
         differences = noise_of_pair + middle
-        flipped = np.abs(differences @ signs.T) / _norm(differences)
+        flipped = size(_sums(differences, signs)) / _norm(differences)
         largest = np.maximum(largest_of_others, flipped)
         p = (largest >= flipped[:, :1] - 1e-9).mean(axis=1)
-        low, high = (low, middle) if np.mean(p <= ALPHA) >= _POWER else (middle, high)
+        low, high = (low, middle) if np.mean(p <= alpha) >= _POWER else (middle, high)
     return high
 
 
-def _largest(differences: Floats, signs: npt.NDArray[np.floating]) -> Floats:
+def _largest(
+    differences: Floats, signs: npt.NDArray[np.floating], size: Callable[[Floats], Floats]
+) -> Floats:
     """The largest statistic of all pairs, by sign pattern."""
     if not len(differences):
-        return np.zeros(len(signs))
-    return np.asarray(np.abs((differences / _norm(differences)) @ signs.T).max(axis=0))
+        return np.full(len(signs), -np.inf)
+    return np.asarray(size(_sums(differences / _norm(differences), signs)).max(axis=0))
+
+
+def _sums(rows: Floats, signs: npt.NDArray[np.floating]) -> Floats:
+    """Rows × patterns, without BLAS: its threads take longer to start than these small products."""
+    return np.asarray(np.einsum("rn,pn->rp", rows, signs))
 
 
 def _norm(rows: Floats) -> Floats:
     return np.asarray(np.sqrt((rows**2).sum(axis=1, keepdims=True)))
 
 
-def seeds_to_show(difference: float, sd: float, pairs: int = 1) -> int | None:
+def seeds_to_show(
+    difference: float, sd: float, pairs: int = 1, *, one_sided: bool = False
+) -> int | None:
     """Seeds that show a true difference of that size with 80 % power; None beyond MOST_SEEDS."""
     if difference == 0:
         return None
     effect = abs(difference) / sd if sd else math.inf
-    possible = range(blocks_needed(), MOST_SEEDS + 1)
-    place = bisect_left(possible, -effect, key=lambda n: -detectable_difference(n, pairs))
+    possible = range(blocks_needed(one_sided=one_sided), MOST_SEEDS + 1)
+    place = bisect_left(
+        possible,
+        -effect,
+        key=lambda n: -detectable_difference(n, pairs, one_sided=one_sided),
+    )
     return possible[place] if place < len(possible) else None

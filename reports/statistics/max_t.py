@@ -7,6 +7,9 @@ have the other sign. A block's sign is flipped for all pairs together, which kee
 hang together; so the correction grows with what is independent in the family, not with its size,
 and six blocks can carry a claim however many pairs there are.
 
+Where it was named beforehand which of a pair is the better one, its side is +1 or −1 and its
+statistic is not |Σ d| but side · Σ d: one direction counts, and five blocks can carry a claim.
+
 What it assumes: the differences of all pairs that are truly equal are jointly symmetric about zero.
 """
 
@@ -18,6 +21,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 AnyFloats = npt.NDArray[np.floating]
+#: Of each pair 0, or the sign that its difference is expected to have; None: all are two-sided.
+Sides = npt.NDArray[np.intp] | None
 
 #: Blocks up to which every sign pattern is tried: 2¹³ of them, as opposite ones are equal.
 ENUMERATED = 14
@@ -29,48 +34,50 @@ _ROWS = 256  # pairs whose flipped statistics are held at a time
 
 
 @lru_cache(maxsize=8)
-def sign_patterns(blocks: int, drawn: int = DRAWN) -> AnyFloats:
+def sign_patterns(blocks: int, drawn: int = DRAWN, *, one_sided: bool = False) -> AnyFloats:
     """Patterns × blocks of ±1, the observed one first: all of them, or random ones.
 
     Random ones are single precision, which halves the time of large reports.
     """
-    if blocks <= ENUMERATED:
-        # Opposite patterns have equal statistics, so the last sign may stay fixed.
-        codes = np.arange(2 ** max(blocks - 1, 0))
+    # Opposite patterns have equal two-sided statistics, so the last sign may stay fixed.
+    free = max(blocks - (not one_sided), 0)
+    if free < ENUMERATED:
+        codes = np.arange(2**free)
         return 1.0 - 2.0 * ((codes[:, None] >> np.arange(blocks)) & 1)
     random = np.random.default_rng(0).integers(0, 2, size=(drawn, blocks)) * 2 - 1
     return np.vstack([np.ones(blocks), random]).astype(np.float32)
 
 
-def _patterns_for(differences: Floats) -> AnyFloats:
+def _patterns_for(differences: Floats, sides: Sides) -> AnyFloats:
     """The patterns for a family of that size."""
     pairs, blocks = differences.shape
-    return sign_patterns(blocks, min(DRAWN, max(999, _CELLS // max(pairs, 1))))
+    drawn = min(DRAWN, max(999, _CELLS // max(pairs, 1)))
+    return sign_patterns(blocks, drawn, one_sided=sides is not None and bool(sides.any()))
 
 
-def sign_flip(differences: Floats) -> Floats:
-    """Two-sided p of each pair alone: the share of patterns as far from zero as the observed."""
-    standard, observed = _studentised(differences)
+def sign_flip(differences: Floats, sides: Sides = None) -> Floats:
+    """The p of each pair alone: the share of patterns as far from zero as the observed."""
+    standard, observed = _studentised(differences, sides)
     least = _least(observed, differences)
     p = np.ones(len(observed))
-    for rows, flipped in _flipped(standard, np.arange(len(observed))):
+    for rows, flipped in _flipped(standard, np.arange(len(observed)), sides):
         p[rows] = np.count_nonzero(flipped >= least[rows], axis=1) / flipped.shape[1]
     return p
 
 
-def max_t(differences: Floats) -> Floats:
-    """Two-sided p of each pair, corrected over all of them; a missing block is a zero difference.
+def max_t(differences: Floats, sides: Sides = None) -> Floats:
+    """The p of each pair, corrected over all of them; a missing block is a zero difference.
 
     The statistic of a pair is |Σ d| / √Σ d², which ranks like |t|: without such a scale one
     restless entry would silence all others. The p of a pair is the share of patterns in which any
     pair that is no clearer than it has a statistic as large as its own (step-down: from the weakest
     pair up, and never smaller than the p of a clearer one).
     """
-    standard, observed = _studentised(differences)
+    standard, observed = _studentised(differences, sides)
     least = _least(observed, differences)
     weakest_first = np.argsort(observed, kind="stable")
     p, largest = np.ones(len(observed)), None
-    for rows, flipped in _flipped(standard, weakest_first):
+    for rows, flipped in _flipped(standard, weakest_first, sides):
         if largest is not None:
             flipped[0] = np.maximum(flipped[0], largest)
         np.maximum.accumulate(flipped, axis=0, out=flipped)
@@ -81,8 +88,10 @@ def max_t(differences: Floats) -> Floats:
     return p
 
 
-def simultaneous_half_widths(differences: Floats, alpha: float) -> Floats:
+def simultaneous_half_widths(differences: Floats, alpha: float, sides: Sides = None) -> Floats:
     """Half of each pair's interval around its mean, all of which hold at once with 1 − alpha.
+
+    Of a pair with a side it is the way from the mean to the interval's only end.
 
     By the same flips, of the differences less their means: with c the value that the largest
     statistic of all pairs exceeds in a share alpha of the patterns, an interval holds each shift δ
@@ -92,13 +101,16 @@ def simultaneous_half_widths(differences: Floats, alpha: float) -> Floats:
     means = np.nansum(differences, axis=1) / np.maximum(n, 1)
     residuals = differences - means[:, None]
     squares = np.nansum(residuals**2, axis=1)
-    signs = _patterns_for(differences)
-    # The observed pattern always counts among those that may exceed it.
-    exceeding = int(alpha * len(signs) + 1e-9) - 1
+    signs = _patterns_for(differences, sides)
+    # The observed pattern always counts among those that may exceed it, of a two-sided pair its
+    # opposite, too, where that is a pattern of its own.
+    own = 1 if sides is None or not sides.any() or sides.all() else 2
+    exceeding = int(alpha * len(signs) + 1e-9) - own
     if exceeding < 0:
         return np.full(len(n), np.inf)
     largest = np.zeros(len(signs), signs.dtype)
-    for _, flipped in _flipped(_studentised(residuals)[0], np.arange(len(n))):
+    standard, _ = _studentised(residuals, sides)
+    for _, flipped in _flipped(standard, np.arange(len(n)), sides):
         np.maximum(largest, flipped.max(axis=0), out=largest)
     critical = float(np.sort(largest[1:])[::-1][exceeding]) ** 2
     room = n * (n - critical)
@@ -106,12 +118,16 @@ def simultaneous_half_widths(differences: Floats, alpha: float) -> Floats:
     return np.asarray(np.sqrt(halves))
 
 
-def _studentised(differences: Floats) -> tuple[Floats, Floats]:
-    """The rows over the root of their sum of squares, and the statistic of each."""
+def _studentised(differences: Floats, sides: Sides) -> tuple[Floats, Floats]:
+    """The rows over the root of their sum of squares, turned to their sides, and the statistics."""
     known = np.nan_to_num(differences)
     scale = np.sqrt((known**2).sum(axis=1))
     standard = known / np.where(scale > 0, scale, np.inf)[:, None]
-    return standard, np.abs(standard.sum(axis=1))
+    if sides is None:
+        return standard, np.abs(standard.sum(axis=1))
+    standard = standard * np.where(sides == 0, 1, sides)[:, None]
+    sums = standard.sum(axis=1)
+    return standard, np.where(sides == 0, np.abs(sums), sums)
 
 
 def _least(observed: Floats, differences: Floats) -> Floats:
@@ -124,11 +140,12 @@ def _least(observed: Floats, differences: Floats) -> Floats:
 
 
 def _flipped(
-    standard: Floats, order: npt.NDArray[np.intp]
+    standard: Floats, order: npt.NDArray[np.intp], sides: Sides
 ) -> Iterator[tuple[npt.NDArray[np.intp], AnyFloats]]:
     """The statistic of every pattern, of some rows at a time: the rows, and rows × patterns."""
-    signs = _patterns_for(standard)
+    signs = _patterns_for(standard, sides)
     for start in range(0, len(order), _ROWS):
         rows = order[start : start + _ROWS]
         flipped = standard[rows].astype(signs.dtype) @ signs.T
-        yield rows, np.abs(flipped, out=flipped)
+        two_sided = True if sides is None else (sides[rows] == 0)[:, None]
+        yield rows, np.abs(flipped, out=flipped, where=two_sided)

@@ -1,7 +1,7 @@
 """The runs sorted into samples: for each entry and data set, the values by seed."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lightning_bench.bench.store.record import Record
@@ -111,3 +111,14 @@ def collect(request: Request, runs: Iterable[ReportedRun]) -> Samples:
         if run.state == "done" and record and record.status == "done" and record.spec.tested:
             sample.done[run.seed] = record
     return samples
+
+
+def of_seeds(samples: Samples, seeds: Collection[int]) -> Samples:
+    """The runs of these seeds alone, as an earlier look had them."""
+    return {
+        place: Sample(
+            [run for run in sample.runs if run.seed in seeds],
+            {seed: record for seed, record in sample.done.items() if seed in seeds},
+        )
+        for place, sample in samples.items()
+    }

@@ -79,9 +79,22 @@ def _sentences(report: Report, pair: Comparison) -> Iterator[str]:
         f"{numbers.interval(report, pair)}, paired over {pair.n} seeds (this pair alone; of all"
         f" pairs at once {numbers.interval_of_all(report, pair)})."
     )
+    if pair.p_adjusted is None:
+        yield (
+            f"The sign-flip test of this pair alone gives {numbers.p_value(pair.p)}, uncorrected."
+        )
+        yield _budgets(report)
+        yield (
+            "Verdict: none is sought; the page names other comparisons, and this one is described."
+        )
+        return
+    test = "e-value" if pair.test.startswith("e-values") else "sign-flip test"
+    family = "all pairs of the study"
+    if report.look and report.look.named:
+        family = f"the {report.look.pairs} comparisons that the page names"
     yield (
-        f"The sign-flip test gives {numbers.p_value(pair.p)}, and"
-        f" {numbers.p_value(pair.p_adjusted)} corrected over all pairs of the study ({pair.test})."
+        f"The {'one-sided ' * bool(pair.expected)}{test} gives {numbers.p_value(pair.p)}, and"
+        f" {numbers.p_value(pair.p_adjusted)} corrected over {family} ({pair.test})."
     )
     yield _budgets(report)
     yield from _tiers(pair)
@@ -89,7 +102,8 @@ def _sentences(report: Report, pair: Comparison) -> Iterator[str]:
         needed = f" About {numbers.to_show(pair)} seeds would show a difference of this size."
         yield f"Verdict: undecided; neither may be called better.{needed if pair.seeds else ''}"
     else:
-        yield f"Verdict: {pair.a} is {pair.verdict} than {pair.b}."
+        as_of = f" (as of the look at {pair.decided_at} seeds)" if pair.decided_at else ""
+        yield f"Verdict: {pair.a} is {pair.verdict} than {pair.b}{as_of}."
 
 
 def _tiers(pair: Comparison) -> Iterator[str]:

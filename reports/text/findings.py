@@ -5,25 +5,30 @@ from collections.abc import Mapping, Sequence
 
 from lightning_bench.reports.report import Column, OnExamples, Table
 from lightning_bench.reports.request import ReportedRun, Request
-from lightning_bench.reports.statistics import inference, per_example, ranking
+from lightning_bench.reports.statistics import contests, inference, per_example
 from lightning_bench.reports.statistics.ranking import Ranking, Rankings
 from lightning_bench.reports.statistics.samples import Samples
+from lightning_bench.reports.text import claim_lines
 from lightning_bench.reports.text.numbers import joined, number, p_value
 
 
 def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str]:
     """Sentences to stand above the table: the claims, or why there are none."""
-    sentences = [*_incomplete(samples, rankings), *_miscounted(samples)]
+    sentences = [*_incomplete(request, samples, rankings), *_miscounted(samples)]
     if not any(sample.done for sample in samples.values()):
         return sentences
     if len(request.entries) < 2:
         return [*sentences, "One entry alone: there is nothing to compare."]
-    if rankings.unfinished:
+    sentences += claim_lines.of_looks(request, rankings)
+    if rankings.unfinished or not rankings.look.alpha:
         return sentences
+    if rankings.look.named:
+        examples = {name: _examples(samples, name) for name in request.metrics}
+        return [*sentences, *claim_lines.of_named_claims(request, rankings, examples)]
     mean = rankings.mean
     every = {**rankings.columns, **({_mean_of(request): mean} if mean else {})}
     sentences += [
-        _verdict(request, where, result, rankings.pairs, _examples(samples, where))
+        _verdict(request, where, result, rankings, _examples(samples, where))
         for where, result in every.items()
         if result.possible
     ]
@@ -58,7 +63,7 @@ def _searched(request: Request) -> str:
 
 
 def _mean_of(request: Request) -> str:
-    return f"the {ranking.mean_title(len(request.metrics))}"
+    return f"the {contests.mean_title(len(request.metrics))}"
 
 
 def on_examples(main: Table, compared: Sequence[OnExamples]) -> list[str]:
@@ -124,7 +129,9 @@ def _examples(samples: Samples, dataset: str) -> str:
     return f", these {counts.pop():,} test examples"
 
 
-def _verdict(request: Request, where: str, result: Ranking, pairs: int, examples: str) -> str:
+def _verdict(
+    request: Request, where: str, result: Ranking, rankings: Rankings, examples: str
+) -> str:
     """Who is better than whom on a data set, or on the mean over all."""
     metric = request.metrics.get(where, next(iter(request.metrics.values())))[0]
     order = list(request.entries)
@@ -134,14 +141,16 @@ def _verdict(request: Request, where: str, result: Ranking, pairs: int, examples
     if beaten:
         worst = max(result.beaten.values())
         p = p_value(worst) if len(beaten) == 1 else p_value(worst).replace("=", "≤")
-        sentence += f"is better than {joined(beaten)} ({_test(result, pairs)}: {p})"
+        as_of = [f"{entry} at {result.earlier[entry]} seeds" for entry in result.earlier]
+        when = f"; decided at an earlier look: {joined(as_of)}" if as_of else ""
+        sentence += f"is better than {joined(beaten)} ({_test(result, rankings)}: {p}{when})"
         sentence += f", and can't be told from {joined(tied, 'or')}." if tied else "."
     elif not tied:
         sentence += "has nobody to be compared with."
     else:
         sentence += (
             f"has the best mean, but can't be told from {joined(tied, 'or')}"
-            f" ({_test(result, pairs)})."
+            f" ({_test(result, rankings)})."
         )
     if tied and result.detectable and math.isfinite(result.detectable):
         column = 100 if metric in request.percent else 1
@@ -158,9 +167,10 @@ def _verdict(request: Request, where: str, result: Ranking, pairs: int, examples
     return sentence
 
 
-def _test(result: Ranking, pairs: int) -> str:
+def _test(result: Ranking, rankings: Rankings) -> str:
+    pairs = rankings.pairs
     family = f", corrected over all {pairs} pairs at once" if pairs > 1 else ""
-    return f"{ranking.TEST}, {_blocks(result)}{family}"
+    return f"{rankings.test}, {_blocks(result)}{family}"
 
 
 def _blocks(result: Ranking) -> str:
@@ -180,14 +190,14 @@ def _too_few(where: str, silent: dict[str, Ranking]) -> str:
     )
 
 
-def _incomplete(samples: Samples, rankings: Rankings) -> list[str]:
+def _incomplete(request: Request, samples: Samples, rankings: Rankings) -> list[str]:
     """How much of the plan is done, and that nothing is claimed before all of it is."""
     planned = sum(len(sample.runs) for sample in samples.values())
     done = sum(len(sample.done) for sample in samples.values())
     if done == planned and not rankings.unfinished:
         return []
     sentence = f"Provisional: {done} of {planned} runs are done; the notes say what is missing."
-    if done and rankings.unfinished:
+    if done and rankings.unfinished and request.study.looks is None:
         sentence += (
             " No entry is called better before every planned run has ended: a look at each new run,"
             " until something shows, finds differences that are none."

@@ -114,14 +114,56 @@ def interval(report: Report, pair: Comparison | OnExamples) -> str:
 
 
 def interval_of_all(report: Report, pair: Comparison) -> str:
-    """The interval that holds for all pairs at once, `low to high`."""
-    ends = {"low": pair.low_of_all, "high": pair.high_of_all}
-    return interval(report, pair.model_copy(update=ends))
+    """The interval that holds for all pairs at once, `low to high`, of one end if one-sided."""
+    column = _signed_column(report, pair)
+    low, high = (
+        None if end is None else number(end, column) for end in (pair.low_of_all, pair.high_of_all)
+    )
+    if low and high:
+        return f"{low} to {high}"
+    return f"≥ {low}" if low else f"≤ {high}" if high else "–"
+
+
+def p_of_all(pair: Comparison) -> str:
+    """The p corrected over the family; a dash for a pair that is described alone."""
+    return "–" if pair.p_adjusted is None else f"{pair.p_adjusted:.3g}"
+
+
+def verdict(pair: Comparison) -> str:
+    """What A is, in words: of an earlier look, of a described pair nothing."""
+    if pair.described:
+        return "described"
+    return f"{pair.verdict} (at {pair.decided_at} seeds)" if pair.decided_at else pair.verdict
+
+
+_BY_E_VALUES = (
+    "Differences are those of the means over the seeds that both entries have. The interval is the"
+    " paired 95 % t-interval of that pair alone, for a number of seeds that was fixed beforehand;"
+    " that of all pairs is left out, as no number was. p: 1 / e of that pair alone, with e what a"
+    " stake of 1 has become in bets on the sign of each seed's difference, fair if the two are"
+    " alike; p (all): 1 over the least mean e of all sets of pairs that hold it. Both may be looked"
+    " at after every seed."
+)
+_DESCRIBED = (
+    "The page names what is claimed: those pairs are tested, as one family. The others are"
+    " described, by the difference, the interval and the p of that pair alone, uncorrected; many"
+    " pairs looked at one by one show differences that are none, so nothing is claimed of them. One"
+    " end of an interval (≥): the page named which is the better one, and the test is one-sided."
+)
+
+
+def caption_of_pairs(report: Report) -> str:
+    """What stands in the columns of the pairs, by the test and the family."""
+    look = report.look
+    caption = _BY_E_VALUES if look and look.method == "e-values" else PAIRS
+    if look and look.planned and look.method == "max-T":
+        caption += f" At this look the interval for all holds with {100 - 100 * look.alpha:.4g} %."
+    return f"{caption} {_DESCRIBED}" if look and look.named else caption
 
 
 def to_show(pair: Comparison) -> str:
     """How many seeds would show such a difference, where nothing is claimed yet."""
-    if pair.verdict != "undecided":
+    if pair.verdict != "undecided" or pair.described or pair.test.startswith("e-values"):
         return "–"
     return "> 1,000" if pair.seeds is None else str(pair.seeds)
 

@@ -69,6 +69,7 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
 
 
 def _study(name: str, scale: str | None) -> dict[str, Any]:
+    from lightning_bench.bench.study import claims, looks
     from lightning_bench.bench.study.load import find, load, scales
 
     path = find(name)
@@ -92,6 +93,8 @@ def _study(name: str, scale: str | None) -> dict[str, Any]:
         "seeds": loaded.seeds,
         "seeds vary": _vary(loaded),
         **({"search": search} if (search := _search(loaded)) else {}),
+        **({"looks": looks.planned(loaded).removeprefix("looks: ")} if loaded.looks else {}),
+        **({"claims": claims.describe(loaded)} if loaded.claims else {}),
         "runs": len(loaded.before()) + len(loaded.runs()),
         "recipe": loaded.recipe.model_dump(),
     }

@@ -13,6 +13,8 @@ from lightning_bench.bench.cli.options import (
     make_plan,
     open_study,
 )
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.study import claims, looks
 from lightning_bench.common.messages import ranges
 
 if TYPE_CHECKING:
@@ -38,14 +40,24 @@ def plan_command(
     ] = None,
     price: Annotated[float | None, typer.Option(min=0, help="Of a device-hour.")] = None,
     output: options.OutputFormat = "table",
+    detect: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DIFFERENCE",
+            help="Seeds and hours to show a true difference of so many points (or of the metric).",
+        ),
+    ] = None,
 ) -> None:
     """Show each run of a study, where it stands and why, and what the rest will cost.
 
     Time is what earlier runs took, or else counted: the FLOPs of the model, three times in a
-    training step, over the measured rate of this host or the data sheet of another machine.
+    training step, over the measured rate of this host or the data sheet of another machine. And
+    what difference the study can show, by the runs that are done or the page's guess.
     """
     from lightning_bench.bench.cli.plan_costs import Costs
 
+    if detect is not None and not detect > 0:
+        raise UserError(f"--detect {detect:g}: a difference is greater than 0")
     study, opened = open_study(name, scale, settings, store)
     costs = Costs(study, on, mfu, price)
     # What earlier runs took here says nothing of another machine.
@@ -53,8 +65,11 @@ def plan_command(
     if output == "json":
         echo_json([*tuning_status.rows(plan), *(_row(planned) for planned in plan.all)])
         return
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
+    from lightning_bench.bench.cli import power
     from lightning_bench.bench.cli.console import Console
 
     table = Table(box=None, pad_edge=False)
@@ -82,6 +97,13 @@ def plan_command(
     console.print(summary(plan))
     for line in costs.lines(plan, jobs or default_jobs(study)):
         console.print(line)
+    if study.claims:
+        console.print(f"claims: {', '.join(claims.describe(study))}", markup=False)
+    if study.looks:
+        console.print(looks.planned(study), markup=False)
+    for line in power.lines(plan, jobs or default_jobs(study), detect):
+        indent = 4 if line.startswith("  ") else 0
+        console.print(Padding(Text(line.strip()), (0, 0, 0, indent), expand=False))
     if old := plan.of_version_0_1():
         runs = "1 run was" if old == 1 else f"{old} runs were"
         console.print(

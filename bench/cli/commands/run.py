@@ -3,12 +3,13 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lightning_bench.bench.cli import preflight
+from lightning_bench.bench.cli import looks, preflight
 from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     ClusterSettings,
@@ -19,6 +20,7 @@ from lightning_bench.bench.cli.options import (
     Settings,
     StoreFolder,
     StudyName,
+    default_jobs,
     make_plan,
     open_study,
     use_data_root,
@@ -26,7 +28,7 @@ from lightning_bench.bench.cli.options import (
 from lightning_bench.bench.cli.runner import Engine, Runner, lacks_runs
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute.devices import demand, unused_accelerator
-from lightning_bench.bench.execute.job import Execution, Strategy
+from lightning_bench.bench.execute.job import Device, Execution, Strategy
 from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 
     from lightning_bench.bench.plan.plan import Plan
     from lightning_bench.bench.store.store import Store
+    from lightning_bench.bench.study.study import Study
     from lightning_bench.bench.tracking.mirror import Mirror
+    from lightning_bench.reports.report import Report
 
 INTERRUPTED = 130
 RUNS_FAILED = 3
@@ -102,68 +106,117 @@ def run_command(
 ) -> int:
     """Run what is missing of a study, and print its tables.
 
-    Finished runs are kept: after an interruption the same command goes on.
+    Finished runs are kept: after an interruption the same command goes on. A study with several
+    looks stops at the first that decides all that it claims.
     """
     _check_options(track or (), quiet=quiet, verbose=verbose)
     use_data_root(data_root)
     study, opened = open_study(name, scale, settings, store, cluster)
+    options = _RunOptions(
+        store, settings or [], jobs, devices, threads, device, strategy, compiled,
+        checkpoint_minutes, launcher, retry_failed, add_probabilities, quiet, verbose, track,
+        storage,
+    )  # fmt: skip
+    following: Study | None = study
+    code = 0
+    while following is not None:
+        code, following = _run_to_look(following, opened, options)
+    return code
+
+
+@dataclass(frozen=True)
+class _RunOptions:
+    """The command's options, for one look after the other."""
+
+    store: Path
+    settings: list[str]
+    jobs: int | None
+    devices: int | None
+    threads: int | None
+    device: Device
+    strategy: Strategy
+    compiled: bool
+    checkpoint_minutes: float
+    launcher: Engine
+    retry_failed: bool
+    add_probabilities: bool
+    quiet: bool
+    verbose: bool
+    track: list[str] | None
+    storage: str | None
+
+
+def _run_to_look(
+    study: "Study", opened: "Store", options: _RunOptions
+) -> "tuple[int, Study | None]":
+    """Run and report the study as it is at one look; the exit code, and the study at the next."""
     plan = make_plan(study, opened)
-    if add_probabilities:
+    if decided := looks.already_decided(plan, opened):
+        plan = make_plan(study := decided, opened)
+    if options.add_probabilities:
         plan = _adding_probabilities(plan)
     from rich.console import Console
 
     console = Console(highlight=False)
-    has_work = plan.searching or lacks_runs(plan, retry_failed=retry_failed)
+    has_work = plan.searching or lacks_runs(plan, retry_failed=options.retry_failed)
     if has_work:
-        local = launcher == "local"
-        devices = devices or study.devices
+        local = options.launcher == "local"
+        devices = options.devices or study.devices
         execution = Execution(
-            device=preflight.device_of(device, study.cluster, local=local),
+            device=preflight.device_of(options.device, study.cluster, local=local),
             devices=(devices or 1) if local else study.cluster.devices(devices),
-            threads=threads or study.threads,
-            strategy=strategy,
-            compile=compiled,
-            checkpoint_s=60 * checkpoint_minutes,
+            threads=options.threads or study.threads,
+            strategy=options.strategy,
+            compile=options.compiled,
+            checkpoint_s=60 * options.checkpoint_minutes,
             keep_probabilities=study.predictions == "probabilities",
         )
-        if local and device == "auto" and execution.device == "cpu":
-            _announce_unused(console, quiet=quiet)
+        if local and options.device == "auto" and execution.device == "cpu":
+            _announce_unused(console, quiet=options.quiet)
         room = demand(execution.device, execution.devices, execution.threads) if local else _QUEUE
         runner = Runner(
             console,
             opened,
             execution,
-            launcher,
-            jobs or room,
-            retry_failed,
-            quiet,
-            verbose,
-            add_probabilities,
+            options.launcher,
+            options.jobs or room,
+            options.retry_failed,
+            options.quiet,
+            options.verbose,
+            options.add_probabilities,
         )
         preflight.demand_fit(plan, execution, local=local)
         preflight.demand_inputs(plan)
-        optuna_storage = _connect(storage, plan, opened) if plan.searching else None
+        optuna_storage = _connect(options.storage, plan, opened) if plan.searching else None
         opened.prepare()
-    with _tracking(track if has_work else None, console, opened, plan) as mirror:
+    with _tracking(options.track if has_work else None, console, opened, plan) as mirror:
         if has_work:
             try:
                 plan = runner.execute(plan, optuna_storage, mirror)
             except KeyboardInterrupt:
-                return _interrupted(console, f"stopped: {_reached(make_plan(study, opened))}")
+                reached = f"stopped: {_reached(make_plan(study, opened))}"
+                return _interrupted(console, reached), None
             except OSError as error:
                 what = f"{error.strerror}; finished runs are kept, the same command goes on"
-                raise OSError(error.errno, what, str(store)) from None
+                raise OSError(error.errno, what, str(options.store)) from None
         if study.measure is not None:
             from lightning_bench.bench.cli import measure_display
 
             try:
-                measure_display.for_study(console, opened, plan, device)
+                measure_display.for_study(console, opened, plan, options.device)
             except KeyboardInterrupt:
-                return _interrupted(console, "stopped while measuring: no measurement is kept")
-        target = _show_report(console, opened, plan, settings or [], tracked=mirror is not None)
+                stopped = "stopped while measuring: no measurement is kept"
+                return _interrupted(console, stopped), None
+        target, report = _show_report(
+            console, opened, plan, options.settings, tracked=mirror is not None
+        )
         if mirror is not None:
             mirror.reported(target)
-    return _left(console, plan)
+    jobs = options.jobs or default_jobs(study)
+    following, line = looks.next_look(study, report, plan, jobs)
+    if line:
+        console.print(line, soft_wrap=True, markup=False)
+    return (0 if following else _left(console, plan)), following
 
 
 def _adding_probabilities(plan: "Plan") -> "Plan":
@@ -226,14 +279,14 @@ def _tracking(
 
 def _show_report(
     console: "Console", store: "Store", plan: "Plan", settings: list[str], *, tracked: bool
-) -> Path:
+) -> "tuple[Path, Report]":
     """Print the report of a plan, making its files where they are not current."""
     from lightning_bench.bench.cli import build_report
     from lightning_bench.reports.render import terminal
     from lightning_bench.reports.render.write import FORMATS, TRACKED
 
     target = build_report.folder(plan.study, store, settings)
-    build_report.make(
+    report = build_report.make(
         plan,
         store,
         target,
@@ -241,7 +294,7 @@ def _show_report(
         show=lambda report: console.print(terminal.render(report)),
     )
     console.print(f"\nreport: {target}/report.html (.md .tex .csv .parquet .json)", soft_wrap=True)
-    return target
+    return target, report
 
 
 def _reached(plan: "Plan") -> str:

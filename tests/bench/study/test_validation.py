@@ -57,6 +57,9 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
         {"search": {"trials": 2, "seeds": [0], "space": LR}},
         ("search", "seeds"),
     ),
+    "claims": ({"claims": [["B", "C"]]}, ("claims", 0)),
+    "looks": ({"seeds": {"looks": [2, 6]}}, ("seeds", "looks")),
+    "spread": ({"spread": {"digit": 0.5}}, ("spread", "digit")),
     "spaces": (
         {"search": {"trials": 2, "space": LR | {"args.dept": {"int": [1, 3]}}}},
         ("search", "space", "args.dept"),

@@ -150,3 +150,45 @@ def test_five_blocks_bound_nothing_at_once():
     assert np.isfinite(
         simultaneous_half_widths(np.random.default_rng(0).normal(size=(3, 9)), 0.05)
     ).all()
+
+
+def sided_by_definition(differences, sides):
+    """As `by_definition`, where a pair with a side counts in that direction alone."""
+    rows = []
+    for signs in itertools.product([1, -1], repeat=differences.shape[1]):
+        totals = (np.nan_to_num(differences) * signs).sum(axis=1)
+        norms = np.sqrt((np.nan_to_num(differences) ** 2).sum(axis=1))
+        t = np.divide(totals, norms, out=np.zeros_like(norms), where=norms > 0)
+        rows.append(np.where(sides == 0, np.abs(t), sides * t))
+    flipped = np.array(rows)
+    order = sorted(range(len(differences)), key=lambda pair: -flipped[0, pair])
+    p, last = np.empty(len(differences)), 0.0
+    for place, pair in enumerate(order):
+        reached = flipped[:, order[place:]].max(axis=1) >= flipped[0, pair] - 1e-9
+        p[pair] = last = max(last, float(reached.mean()))
+    return p
+
+
+@given(families, st.randoms())
+def test_named_directions_are_their_definition(differences, rng):
+    sides = np.array([rng.choice([-1, 0, 1]) for _ in differences])
+    expected = pytest.approx(sided_by_definition(differences, sides))
+    assert max_t(differences, sides) == expected
+
+
+def test_a_named_direction_needs_five_blocks_and_the_other_never_counts():
+    rows = np.linspace(1, 2, 5)[None]
+    assert max_t(np.vstack([rows, 2 * rows]), np.array([1, 1])) == pytest.approx([1 / 32, 1 / 32])
+    assert max_t(rows, np.array([-1])) == pytest.approx([1])
+    assert sign_flip(rows[:1], np.array([1])) == pytest.approx([1 / 32])
+    assert max_t(rows)[0] == pytest.approx(1 / 16)
+    halves = simultaneous_half_widths(rows[:1], 0.05, np.array([1]))
+    assert 0 < halves[0] < np.inf
+    assert simultaneous_half_widths(rows[:1], 0.05)[0] == np.inf
+
+
+def test_beyond_enumeration_named_directions_are_half_of_the_two_sided_p():
+    row = np.random.default_rng(3).normal(0.4, 1, (1, 20))
+    one, two = sign_flip(row, np.array([1]))[0], sign_flip(row)[0]
+    assert one == pytest.approx(two / 2, rel=0.2)
+    assert sign_flip(row, np.array([-1]))[0] == pytest.approx(1 - one, abs=0.01)
