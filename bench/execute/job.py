@@ -60,9 +60,15 @@ class JobSpec:
     checkpoint_s: float = 600.0  # the longest time between two checkpoints
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt whose weights to start from; by default the newest
+    sharing: int = 1  # runs at a time on each of its GPUs
 
     def provenance(
-        self, *, device: str, environment: str | None, gpus: Sequence[Gpu] = ()
+        self,
+        *,
+        device: str,
+        environment: str | None,
+        gpus: Sequence[Gpu] = (),
+        hosts: Sequence[str] = (),
     ) -> Provenance:
         """The provenance of a record that this job leaves on this host."""
         return provenance.collect(
@@ -75,6 +81,8 @@ class JobSpec:
             strategy=self.strategy if self.devices > 1 else None,
             compiled=self.compile,
             gpus=gpus,
+            hosts=hosts,
+            sharing=self.sharing,
         )
 
 

@@ -149,6 +149,21 @@ def make(
     return Plan(study, own, ledgers, _with_lost_weights(list(parents.values()), own, trials=trials))
 
 
+def expecting(plan: Plan, device: str, devices: int) -> Plan:
+    """The plan with the times that its runs take on so many of these devices."""
+    attempts = {planned.key: planned.attempt for planned in plan.all if planned.attempt}
+    runs = [planned.run for planned in plan.all]
+    expected = _expectations(runs, attempts, plan.study.run_s, (device, devices))
+
+    def timed(all_planned: list[PlannedRun]) -> list[PlannedRun]:
+        return [
+            replace(planned, expected_s=expected[planned.run.entry, planned.run.dataset])
+            for planned in all_planned
+        ]
+
+    return replace(plan, runs=timed(plan.runs), before=timed(plan.before))
+
+
 def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:
     """The state of a run and why."""
     if attempt is None:
@@ -240,19 +255,28 @@ def _finished(attempt: Attempt | None) -> Record | None:
     return attempt.record if attempt and attempt.record and attempt.record.cost else None
 
 
-def _devices(record: Record) -> tuple[str, str, int]:
+def _devices(record: Record) -> tuple[str, int, str, int]:
     made = record.provenance
-    return made.device, made.device_kind, made.devices
+    return made.device, made.devices, made.device_kind, made.sharing
 
 
 def _expectations(
-    runs: Sequence[Run], attempts: Mapping[str, Attempt], fallback_s: float
+    runs: Sequence[Run],
+    attempts: Mapping[str, Attempt],
+    fallback_s: float,
+    wanted: tuple[str, int] | None = None,
 ) -> dict[tuple[str, str], float]:
     """Seconds a run by (entry, data set): the median of its finished runs, of all, or a guess.
 
-    Of those alone that had the devices of the last one: a CPU's seconds tell nothing of a GPU's.
+    Of those alone that had the devices of the last one, or of the last one on those `wanted`: a
+    CPU's seconds tell nothing of a GPU's.
     """
-    finished = {run.key: record for run in runs if (record := _finished(attempts.get(run.key)))}
+    finished = {
+        run.key: record
+        for run in runs
+        if (record := _finished(attempts.get(run.key)))
+        and (wanted is None or _devices(record)[:2] == wanted)
+    }
     last = max(finished.values(), key=lambda record: record.ended, default=None)
     seen: dict[tuple[str, str], list[float]] = defaultdict(list)
     for run in runs:

@@ -14,6 +14,7 @@ from lightning_bench.bench.cli.options import (
 from lightning_bench.common.messages import ranges
 
 if TYPE_CHECKING:
+    from lightning_bench.bench.execute.job import DeviceType
     from lightning_bench.bench.plan.plan import Plan, PlannedRun
 
 STYLES = {"done": "green", "failed": "red", "stale": "yellow", "running": "cyan", "missing": ""}
@@ -25,11 +26,21 @@ def plan_command(
     settings: options.Settings = None,
     store: options.StoreFolder = options.DEFAULT_STORE,
     jobs: options.Jobs = None,
+    devices: options.Devices = None,
+    device: options.PlannedDevice = None,
     output: options.OutputFormat = "table",
 ) -> None:
     """Show each run of a study, where it stands and why, and the time that the rest will take."""
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
+    where: DeviceType | None = None
+    if device or devices:
+        from lightning_bench.bench.execute.devices import resolve
+        from lightning_bench.bench.plan.plan import expecting
+
+        # One that is named need not be here: the plan may be for another host.
+        where = device if device in {"cpu", "cuda"} else resolve("auto")
+        plan = expecting(plan, where, devices or study.devices or 1)
     if output == "json":
         echo_json([*tuning_status.rows(plan), *(_row(planned) for planned in plan.all)])
         return
@@ -59,7 +70,7 @@ def plan_command(
     if plan.runs:
         console.print(table)
         console.print()
-    console.print(f"{summary(plan, jobs or default_jobs(study))}")
+    console.print(f"{summary(plan, jobs or default_jobs(study, where, devices))}")
     if old := plan.of_version_0_1():
         runs = "1 run was" if old == 1 else f"{old} runs were"
         console.print(

@@ -14,6 +14,7 @@ from lightning_bench.bench.cli.options import (
     ClusterSettings,
     DataRoot,
     DeviceOption,
+    Devices,
     Jobs,
     Scale,
     Settings,
@@ -50,9 +51,7 @@ def run_command(
     store: StoreFolder = DEFAULT_STORE,
     data_root: DataRoot = None,
     jobs: Jobs = None,
-    devices: Annotated[
-        int | None, typer.Option(min=1, help="Devices of a run; by default the page's.")
-    ] = None,
+    devices: Devices = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads of a device; by default the page's.")
     ] = None,
@@ -118,11 +117,14 @@ def run_command(
         )
         if local and device == "auto" and execution.device == "cpu":
             _announce_unused(console, quiet=quiet)
+        from lightning_bench.bench.plan.plan import expecting
+
         room = demand(execution.device, execution.devices, execution.threads) if local else _QUEUE
         runner = Runner(
             console, opened, execution, launcher, jobs or room, retry_failed, quiet, verbose
         )
         preflight.demand_fit(plan, execution, local=local)
+        plan = expecting(plan, execution.device, execution.devices)
         preflight.demand_inputs(plan)
         optuna_storage = _connect(storage, plan, opened) if plan.searching else None
         opened.prepare()
