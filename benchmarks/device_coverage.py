@@ -24,11 +24,25 @@ import device_lines  # noqa: E402
 EXCUSE = "# not run: "
 
 
+#: Tests of code that is the same on every device, and names the one it is on.
+ALIKE = (
+    "bench/device_check", "bench/execute/test_executor.py", "bench/run/test_training_on_data.py",
+    "bench/study/test_compatibility.py", "data/modules", "data/transforms", "models/layers",
+    "models/tasks", "models/test_text_models.py",
+)  # fmt: skip
+
+
 def tests() -> list[str]:
     """The test files that pretend CUDA, fake some call of it, or tell what is asked for."""
     pretend = ("cuda", "CudaClock", "FakeTensorMode", "pynvml", "nvml", "gpus")
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    return [str(path) for path in files if any(w in path.read_text("utf-8") for w in pretend)]
+    folder = ROOT / "tests"
+    files = [
+        path
+        for path in sorted(folder.rglob("test_*.py"))
+        if path.relative_to(folder).as_posix().startswith(ALIKE)
+        or any(word in path.read_text("utf-8") for word in pretend)
+    ]
+    return list(map(str, files))
 
 
 def run(folder: Path, words: list[str]) -> int:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 ROOMS = ("bench", "data", "models", "src/lightning_bench/common")
 MENTIONS = re.compile(r"cuda|device|gpu", re.IGNORECASE)
 #: Device-hours are a cost, and the meta device is none.
-NOT_MEANT = re.compile(r"device_h\b|device-h|subject\.device|torch\.device\(\"meta\"\)")
+NOT_MEANT = re.compile(r"device_h\b|device-h|subject\.device|torch\.device\(\"meta\"\)|meta device")
 #: In the folder of DEVICE_LINES: each of our files with the lines of it that mention a device.
 MENTIONED = "mentioned.json"
 
@@ -37,8 +37,9 @@ def mentioned() -> dict[str, list[int]]:
 def lines_of(text: str) -> list[int]:
     """The lines of a module whose code mentions a device, as the tracer of Python tells lines.
 
-    Code is neither a comment, nor a docstring, nor an annotation. A line without instructions of
-    its own, as the second one of a message is, stands for the line of its statement before it.
+    Code is neither a comment, nor a docstring, nor an annotation, nor an import. A line without
+    instructions of its own, as the second one of a message is, stands for the line of its statement
+    before it.
     """
     tree = ast.parse(text)
     executable = set(_executable(compile(text, "module", "exec")))
@@ -59,7 +60,7 @@ def _first(statement: ast.stmt) -> int:
 
 
 def _code(text: str, tree: ast.Module) -> list[str]:
-    """The lines without comments, docstrings and annotations."""
+    """The lines without comments, docstrings, annotations and imports."""
     lines = [line.encode() for line in text.splitlines()]  # as ast counts columns
 
     def blank(first: int, start: int, last: int, end: int) -> None:
@@ -72,8 +73,10 @@ def _code(text: str, tree: ast.Module) -> list[str]:
         parts = [getattr(node, name, None) for name in ("annotation", "returns")]
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             parts.append(node.value)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            parts.append(node)
         for part in parts:
-            if isinstance(part, ast.expr):
+            if isinstance(part, ast.expr | ast.stmt):
                 blank(part.lineno, part.col_offset, part.end_lineno or 0, part.end_col_offset or 0)
     for line, column in _comments(text):
         lines[line - 1] = lines[line - 1].decode()[:column].encode()
