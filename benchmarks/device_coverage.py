@@ -27,8 +27,8 @@ EXCUSE = "# not run: "
 #: Tests of code that is the same on every device, and names the one it is on.
 ALIKE = (
     "bench/device_check", "bench/execute/test_executor.py", "bench/run/test_training_on_data.py",
-    "bench/study/test_compatibility.py", "data/modules", "data/transforms", "models/layers",
-    "models/tasks", "models/test_text_models.py",
+    "bench/measure", "bench/search", "bench/study/test_compatibility.py", "data/modules",
+    "data/transforms", "models/layers", "models/tasks", "models/test_text_models.py",
 )  # fmt: skip
 
 
