@@ -61,6 +61,9 @@ class Recipe(Settings):
     precision: Annotated[
         Precision, Field(description="fp32 is IEEE on every device; tf32, fp16: on a GPU")
     ] = "fp32"
+    loss_scale: Annotated[
+        float, Field(gt=0, description="at first, of fp16; halved where gradients overflow")
+    ] = 65536.0
     layer_decay: Annotated[
         float, Field(gt=0, le=1, description="factor of lr from each layer to the one below it")
     ] = 1.0

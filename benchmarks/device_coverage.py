@@ -1,11 +1,15 @@
 """Coverage of the lines that mention a device, under the tests of pretended CUDA.
 
-    python -m benchmarks.device_coverage [options of pytest]
+    python -m benchmarks.device_coverage [--lines FOLDER] [options of pytest]
 
-Prints each line with `cuda`, `device` or `gpu` in it that no process of these tests has executed.
-One that can't be, as it needs another machine, says so: `# not run: why`. Target: none besides.
+Prints each line of code with `cuda`, `device` or `gpu` in it that no process of these tests has
+executed. One that can't be, as it needs another machine, says so beside it or in the line above:
+`# not run: why`. Target: none besides. With --lines what was executed is kept in a folder, to which
+later calls add: `--lines FOLDER path::test` runs that test alone, `--lines FOLDER none` prints.
 """
 
+import argparse
+import json
 import os
 import subprocess
 import sys
@@ -20,37 +24,69 @@ import device_lines  # noqa: E402
 EXCUSE = "# not run: "
 
 
+#: Tests of code that is the same on every device, and names the one it is on.
+ALIKE = (
+    "bench/device_check", "bench/execute/test_executor.py", "bench/run/test_training_on_data.py",
+    "bench/measure", "bench/search", "bench/study/test_compatibility.py", "data/modules",
+    "data/transforms", "models/layers", "models/tasks", "models/test_text_models.py",
+)  # fmt: skip
+
+
 def tests() -> list[str]:
     """The test files that pretend CUDA, fake some call of it, or tell what is asked for."""
     pretend = ("cuda", "CudaClock", "FakeTensorMode", "pynvml", "nvml", "gpus")
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    return [str(path) for path in files if any(w in path.read_text("utf-8") for w in pretend)]
+    folder = ROOT / "tests"
+    files = [
+        path
+        for path in sorted(folder.rglob("test_*.py"))
+        if path.relative_to(folder).as_posix().startswith(ALIKE)
+        or any(word in path.read_text("utf-8") for word in pretend)
+    ]
+    return list(map(str, files))
+
+
+def run(folder: Path, words: list[str]) -> int:
+    """Run tests, all of the above where none is named; each process leaves its lines there."""
+    (folder / device_lines.MENTIONED).write_text(json.dumps(device_lines.mentioned()), "utf-8")
+    if words == ["none"]:
+        return 0
+    if not any(Path(word.partition("::")[0]).exists() for word in words):
+        words = [*words, *tests()]
+    environment = {**os.environ, "PYTHONPATH": str(SITE), "DEVICE_LINES": str(folder)}
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    return subprocess.run(pytest, cwd=ROOT, env=environment).returncode
+
+
+def show(folder: Path) -> int:
+    """Print the lines that were not executed, and how many there are."""
+    executed = {line for path in folder.glob("lines-*") for line in path.read_text("utf-8").split()}
+    counted = missed = excused = 0
+    for inside, lines in device_lines.mentioned().items():
+        text = ["", *(ROOT / inside).read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            counted += 1
+            if f"{inside}:{line}" in executed:
+                continue
+            above = text[line - 1].strip()
+            if EXCUSE in text[line] or above.startswith(EXCUSE):
+                excused += 1
+                continue
+            missed += 1
+            print(f"{inside}:{line}: {text[line].strip()}")
+    print(f"{counted} lines mention a device: {missed} were not run, {excused} say why not")
+    return missed
 
 
 def main() -> int:
     """Run the tests, then print what they did not run."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "PYTHONPATH": str(SITE), "DEVICE_LINES": folder}
-        words = ["pytest", "-q", "-p", "no:cacheprovider", *sys.argv[1:], *tests()]
-        done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, env=environment)
-        executed = {
-            line for path in Path(folder).iterdir() for line in path.read_text("utf-8").split()
-        }
-    counted = missed = excused = 0
-    for path in device_lines.files():
-        text = path.read_text(encoding="utf-8").splitlines()
-        inside = path.relative_to(ROOT).as_posix()
-        for line in sorted(device_lines.mentions(str(path))):
-            counted += 1
-            if f"{inside}:{line}" in executed:
-                continue
-            if EXCUSE in text[line - 1]:
-                excused += 1
-                continue
-            missed += 1
-            print(f"{inside}:{line}: {text[line - 1].strip()}")
-    print(f"{counted} lines mention a device: {missed} were not run, {excused} say why not")
-    return done.returncode or int(missed > 0)
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--lines", type=Path)
+    options, words = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.lines or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        code = run(folder.resolve(), words)
+        return int(show(folder) > 0) or code
 
 
 if __name__ == "__main__":

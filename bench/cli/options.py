@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
+    from lightning_bench.bench.execute.job import DeviceType
     from lightning_bench.bench.plan.plan import Estimates, Plan
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.study import Study
@@ -79,6 +80,17 @@ DeviceOption = Annotated[
         parser=_parse_device,
     ),
 ]  # fmt: skip
+PlannedDevice = Annotated[
+    Any,
+    typer.Option(
+        metavar="auto|cpu|cuda",
+        help="The device to tell the time for; by default that of the last run.",
+        parser=_parse_device,
+    ),
+]
+Devices = Annotated[
+    int | None, typer.Option(min=1, help="Devices of a run; by default the page's.")
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -132,6 +144,7 @@ def make_plan(
     estimates: "Estimates | None" = None,
     *,
     elsewhere: bool = False,
+    on_devices: tuple[str, int] | None = None,
 ) -> "Plan":
     """The study's plan as of now; times are estimates alone where it is to run `elsewhere`."""
     from lightning_bench.bench.plan import plan, source_digests
@@ -151,6 +164,7 @@ def make_plan(
             before,
             estimates,
             elsewhere=elsewhere,
+            on_devices=on_devices,
         )
 
 
@@ -178,11 +192,16 @@ def _garbage_collection_paused() -> Iterator[None]:
         gc.enable()
 
 
-def default_jobs(study: "Study") -> int:
-    """How many runs of a study go side by side here."""
-    from lightning_bench.bench.execute.devices import likely_room
+def default_jobs(
+    study: "Study", device: "DeviceType | None" = None, devices: int | None = None
+) -> int:
+    """How many runs of a study go side by side here, unless said otherwise on what is here."""
+    from lightning_bench.bench.execute.devices import likely_room, room
 
-    return max(1, likely_room(study.devices or 1, study.threads))
+    devices = devices or study.devices or 1
+    if device == "cpu":
+        return max(1, room(device, devices, study.threads))
+    return max(1, likely_room(devices, study.threads))
 
 
 def echo_json(rows: Iterable[dict[str, Any]]) -> None:

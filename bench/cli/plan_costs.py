@@ -1,7 +1,7 @@
 """What a plan will cost: time, memory, disk, energy and money, in lines under its table."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lightning_bench.bench.cli.options import duration
@@ -13,6 +13,7 @@ from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.study import inputs
 
 if TYPE_CHECKING:
+    from lightning_bench.bench.execute.job import DeviceType
     from lightning_bench.bench.plan.machines import Machine
     from lightning_bench.bench.plan.plan import Expected, Plan, PlannedRun
     from lightning_bench.bench.study.study import Study
@@ -29,20 +30,33 @@ class Costs:
     on: str | None = None
     utilisation: float | None = None
     price: float | None = None  # of a device-hour
+    device: "DeviceType | None" = None  # here, where `on` names no machine
+    devices_a_run: int | None = None
+    _unknown_gpu: bool = field(default=False, init=False)
+    _machine: "Machine | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """A UserError where the machine is unknown, or what is asked says nothing of this host."""
         if self.utilisation is not None and not 0 < self.utilisation <= 1:
             raise UserError("--mfu is a share of a machine's peak: more than 0, at most 1")
-        self._machine = None if self._of_host else machines.named(self.on or "", self.utilisation)
+        words = self.on
+        if self._of_host and self.device != "cpu":
+            from lightning_bench.bench.execute.devices import find
+
+            cards = find().cards
+            known = machines.of_card(cards[0].name) if cards else None
+            words = f"{known}:{len(cards)}" if known else self.on
+            self._unknown_gpu = bool(cards or self.device == "cuda") and not known
+        if words not in {None, HOST}:
+            self._machine = machines.named(words or "", self.utilisation)
 
     @property
     def _of_host(self) -> bool:
-        return self.on in {None, HOST}
+        return self.on is None
 
     @property
     def machine(self) -> "Machine":
-        """The machine; this host's rates are measured where that was not done before."""
+        """The machine; the rates of this host's cores are measured where that was not done."""
         if self._machine is None:
             from lightning_bench.bench.measure.host_rates import host
 
@@ -52,10 +66,18 @@ class Costs:
     @property
     def devices(self) -> int:
         """The devices of a run."""
-        return self.study.devices or self.study.cluster.devices(None)
+        given = self.devices_a_run or self.study.devices
+        return given or self.study.cluster.devices(None)
+
+    @property
+    def asked_for(self) -> "tuple[str, int] | None":
+        """The kind and number of devices of which alone earlier runs are to tell, if any."""
+        return (self.device, self.devices) if self.device else None
 
     def estimates(self, specs: Sequence[RunSpec]) -> list[Estimate | Unknown]:
         """Estimates of runs, for the plan; models that were never counted take some seconds."""
+        if self._unknown_gpu:
+            return [Unknown("no sheet of its GPU is known: name a like one (--on)")] * len(specs)
         from rich.console import Console
 
         with Console(stderr=True).status("counting the models …"):

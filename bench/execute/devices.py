@@ -47,7 +47,8 @@ found = {"cards": [], "error": ""}
 try:
     for i in range(torch.cuda.device_count()):
         card = torch.cuda.get_device_properties(i)
-        found["cards"].append((card.name, card.major, card.minor))
+        uuid = str(getattr(card, "uuid", ""))
+        found["cards"].append((card.name, card.major, card.minor, uuid))
     if not found["cards"]:
         torch.cuda.init()
 except Exception as error:
@@ -250,10 +251,17 @@ def _found_by_torch(words: list[str] | None, insist: bool) -> Found:
         why = f" ({told['error']})" if told["error"] else ""
         return Found(problem=f"{asked}torch finds no GPU{why}" if asked or insist else "")
     ids = words or [str(i) for i in range(len(told["cards"]))]
+    # A driver may give all cards the same UUID, of zeros.
+    distinct = len({uuid for *_, uuid in told["cards"]}) == len(told["cards"])
     return Found(
         tuple(
-            Card(word, name, f"{platform.node()}-{word}", (major, minor))
-            for word, (name, major, minor) in zip(ids, told["cards"], strict=False)
+            Card(
+                word,
+                name,
+                f"GPU-{uuid}" if distinct and uuid.strip("0-") else f"{platform.node()}-{word}",
+                (major, minor),
+            )
+            for word, (name, major, minor, uuid) in zip(ids, told["cards"], strict=False)
         )
     )
 

@@ -62,9 +62,15 @@ class JobSpec:
     keep_probabilities: bool = True  # of classes, with the predictions
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt whose weights to start from; by default the newest
+    sharing: int = 1  # runs at a time on each of its GPUs
 
     def provenance(
-        self, *, device: str, environment: str | None, gpus: Sequence[Gpu] = ()
+        self,
+        *,
+        device: str,
+        environment: str | None,
+        gpus: Sequence[Gpu] = (),
+        hosts: Sequence[str] = (),
     ) -> Provenance:
         """The provenance of a record that this job leaves on this host."""
         return provenance.collect(
@@ -77,6 +83,8 @@ class JobSpec:
             strategy=self.strategy if self.devices > 1 else None,
             compiled=self.compile,
             gpus=gpus,
+            hosts=hosts,
+            sharing=self.sharing,
         )
 
 

@@ -5,6 +5,7 @@ run is over as soon as its process says so, not when its memory has been given b
 memory the next one needs, only its end gives it back.
 """
 
+import math
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
@@ -112,7 +113,17 @@ class Local:
             if len(self._claim.ids) < min(slots * devices_a_run, there):
                 self.slots = len(self._claim.ids) // devices_a_run
             devices.prepare_environment()
-        self.warning = self._claim.warning
+        room = len(self._claim.ids) // devices_a_run
+        #: How many runs use a GPU at a time.
+        self._sharing = math.ceil(self.slots / room) if room else 1
+        warnings = [self._claim.warning]
+        if self._sharing > 1:
+            shared = "1 GPU" if room * devices_a_run == 1 else f"{room * devices_a_run} GPUs"
+            warnings.append(
+                f"{self.slots} runs at a time share {shared}, and its memory: each counts "
+                f"1/{self._sharing} of its device-hours"
+            )
+        self.warning = "\n".join(filter(None, warnings))
         self._context = worker_context()
         # The model files of the study, so that a fork has its libraries imported already.
         self._context.set_forkserver_preload([WORKER, *modules])
@@ -121,7 +132,7 @@ class Local:
     def start(self, job_spec: JobSpec, slot: int) -> LocalJob:
         """Give an attempt to a process, with the devices of its slot."""
         gpus = devices.share(self._claim.ids, job_spec.devices, slot)
-        job_spec = replace(job_spec, gpus=gpus)
+        job_spec = replace(job_spec, gpus=gpus, sharing=self._sharing)
         job, self._spare = self._spare or self._fork(), None
         try:
             job.pipe.send(job_spec)

@@ -93,6 +93,13 @@ def named(words: str, utilisation: float | None = None) -> Machine:
     )
 
 
+def of_card(name: str) -> str | None:
+    """The machine of a card by the name that its driver gives; None where none is known."""
+    joined = re.sub(r"[\s-]", "", name.lower())
+    known = [machine for machine in CARDS if machine in joined]
+    return max(known, key=len, default=None)
+
+
 def with_utilisation(machine: Machine, utilisation: float | None) -> Machine:
     """The machine, with another share of its peak."""
     return replace(machine, utilisation=utilisation) if utilisation else machine

@@ -175,14 +175,16 @@ def make(
     estimates: Estimates | None = None,
     *,
     elsewhere: bool = False,
+    on_devices: tuple[str, int] | None = None,
 ) -> Plan:
     """Judge every run of the study by its newest attempt and today's sources.
 
     `before` are the runs that others start from, parents first. `estimates` are asked where
     no run of the same entry on the same data tells, or where the rest is to run `elsewhere`.
+    With `on_devices`, a kind and a number, runs on these alone tell.
     """
     timed = {} if elsewhere else attempts
-    expected = _expectations([*before, *runs], timed, estimates)
+    expected = _expectations([*before, *runs], timed, estimates, on_devices)
     parents: dict[str, PlannedRun] = {}
 
     def planned(run: Run, *, keep_weights: bool) -> PlannedRun:
@@ -219,6 +221,22 @@ def make(
         _with_lost_weights(list(parents.values()), own, trials=bool(unfinished)),
         _expected_trials(study, unfinished, estimates, elsewhere=elsewhere),
     )
+
+
+def expecting(plan: Plan, device: str, devices: int) -> Plan:
+    """The plan with the times that its runs take on so many of these devices."""
+    attempts = {planned.key: planned.attempt for planned in plan.all if planned.attempt}
+    runs = [planned.run for planned in plan.all]
+    expected = _expectations(runs, attempts, None, (device, devices))
+
+    def timed(all_planned: list[PlannedRun]) -> list[PlannedRun]:
+        times = [expected[planned.run.entry, planned.run.dataset] for planned in all_planned]
+        return [
+            replace(planned, expected_s=time.seconds, expected=time)
+            for planned, time in zip(all_planned, times, strict=True)
+        ]
+
+    return replace(plan, runs=timed(plan.runs), before=timed(plan.before))
 
 
 def judge(attempt: Attempt | None, sources: Mapping[str, str]) -> tuple[State, str]:
@@ -312,19 +330,28 @@ def _finished(attempt: Attempt | None) -> Record | None:
     return attempt.record if attempt and attempt.record and attempt.record.cost else None
 
 
-def _devices(record: Record) -> tuple[str, str, int]:
+def _devices(record: Record) -> tuple[str, int, str, int]:
     made = record.provenance
-    return made.device, made.device_kind, made.devices
+    return made.device, made.devices, made.device_kind, made.sharing
 
 
 def _expectations(
-    runs: Sequence[Run], attempts: Mapping[str, Attempt], estimates: Estimates | None
+    runs: Sequence[Run],
+    attempts: Mapping[str, Attempt],
+    estimates: Estimates | None,
+    wanted: tuple[str, int] | None = None,
 ) -> dict[tuple[str, str], Expected]:
     """Seconds a run by (entry, data set): the median of its finished runs, an estimate, or of all.
 
-    Of those alone that had the devices of the last one: a CPU's seconds tell nothing of a GPU's.
+    Of those alone that had the devices of the last one, or of the last one on those `wanted`: a
+    CPU's seconds tell nothing of a GPU's.
     """
-    finished = {run.key: record for run in runs if (record := _finished(attempts.get(run.key)))}
+    finished = {
+        run.key: record
+        for run in runs
+        if (record := _finished(attempts.get(run.key)))
+        and (wanted is None or _devices(record)[:2] == wanted)
+    }
     last = max(finished.values(), key=lambda record: record.ended, default=None)
     seen: dict[tuple[str, str], list[float]] = defaultdict(list)
     first: dict[tuple[str, str], RunSpec] = {}

@@ -1,7 +1,5 @@
 """The GPU of a rank: which one it takes, whether it works, and what a record tells of it."""
 
-import platform
-
 import torch
 
 from lightning_bench.bench.execute.devices import names_and_driver, power_and_profile
@@ -36,12 +34,14 @@ def take(local: int, ranks: int) -> None:
 
 
 def describe(devices: int) -> list[Gpu]:
-    """The GPUs that a run of so many ranks has on this host, from the current one's point of view.
-
-    To be called where CUDA is in use already.
-    """
+    """The first so many GPUs that this process sees; to be called where CUDA is in use already."""
     visible = range(min(devices, torch.cuda.device_count()))
     return [_gpu(index) for index in visible]
+
+
+def of_this_rank() -> Gpu:
+    """The GPU that this rank has taken."""
+    return _gpu(torch.cuda.current_device())
 
 
 def environment() -> Environment:
@@ -69,4 +69,6 @@ def _libraries() -> dict[str, str]:
 
 def _where() -> str:
     named = provenance.visible_devices()
-    return platform.node() + ("" if named is None else f", CUDA_VISIBLE_DEVICES {named or 'empty'}")
+    return provenance.host() + (
+        "" if named is None else f", CUDA_VISIBLE_DEVICES {named or 'empty'}"
+    )

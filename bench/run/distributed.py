@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment  # type: ignore[attr-defined]
@@ -24,6 +24,8 @@ from lightning_bench.common.processes import how_it_ended
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+T = TypeVar("T")
 
 
 class Parting(Exception):
@@ -219,13 +221,12 @@ class RankProcesses:
         self.end()
 
 
-def all_max(value: int, rank: Rank) -> int:
-    """The largest of all ranks' values."""
-    if rank.world == 1:
-        return value
-    values: list[int] = [0] * rank.world
-    dist.all_gather_object(values, value)
-    return max(values)
+def gather(value: T, rank: Rank) -> list[T]:
+    """The values of all ranks, in their order, on each of them."""
+    values = [value] * rank.world
+    if rank.world > 1:
+        dist.all_gather_object(values, value)
+    return values
 
 
 def _wait_for_start(

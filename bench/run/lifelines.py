@@ -13,6 +13,7 @@ from multiprocessing import connection
 from threading import Thread
 from typing import Any
 
+from lightning_bench.bench.store.provenance import host
 from lightning_bench.bench.store.record import Failure
 
 #: How long a rank may take to say what happened to it, or to notice what happened to another.
@@ -27,7 +28,7 @@ class Lifeline:
         self._socket: socket.socket | None = None
         with suppress(OSError):
             self._socket = socket.create_connection((address, int(port)), FAILURE_TIMEOUT_S)
-        self._send({"rank": rank, "host": socket.gethostname()})
+        self._send({"rank": rank, "host": host()})
 
     def report(self, failure: Failure) -> None:
         """Tell the first rank why this one fails."""

@@ -42,6 +42,9 @@ class ResultWriter:
     clock: float
     started: str
     checkpoints: Checkpoints
+    # Of all ranks, once they have met.
+    hosts: list[str] = field(default_factory=list)
+    gpus: list[Gpu] = field(default_factory=list)
     # Held by whoever writes the record, and never released.
     writing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -74,7 +77,7 @@ class ResultWriter:
                 trainable_parameters=outcome.trainable_parameters,
                 train_s=outcome.train_s,
                 total_s=total_s,
-                device_h=total_s / 3600 * job.devices,
+                device_h=total_s / 3600 * job.devices / job.sharing,
                 train_examples_per_s=outcome.train_examples_per_s,
                 peak_memory_bytes=peak_bytes,
             )
@@ -99,7 +102,10 @@ class ResultWriter:
             cost=cost,
             data=outcome.data if outcome else None,
             provenance=job.provenance(
-                device=job.device, environment=store.write_environment(environment), gpus=gpus
+                device=job.device,
+                environment=store.write_environment(environment),
+                gpus=gpus,
+                hosts=self.hosts,
             ),
             failure=failure,
             resumed_from=outcome.resumed_from if outcome else [],
@@ -111,7 +117,8 @@ class ResultWriter:
         """The GPUs that the run used, and the machine; a run on a CPU asks CUDA for nothing."""
         if self.job.device == "cuda":
             with suppress(RuntimeError):  # CUDA itself has failed
-                return cuda_device.describe(self.job.devices), cuda_device.environment()
+                gpus = self.gpus or cuda_device.describe(self.job.devices)
+                return gpus, cuda_device.environment()
         return [], provenance.environment([])
 
 

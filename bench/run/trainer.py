@@ -37,7 +37,10 @@ def make_trainer(
     """The trainer of one rank; it says and saves nothing by itself."""
     plugins: list[Any] = [RankEnvironment(rank)]
     if mode := _AUTOCAST.get(recipe.precision):
-        plugins.append(ForwardMixedPrecision(mode, device))
+        scaler = None
+        if recipe.precision == "fp16":
+            scaler = torch.amp.GradScaler(device, init_scale=recipe.loss_scale)
+        plugins.append(ForwardMixedPrecision(mode, device, scaler))
     return pl.Trainer(
         accelerator="gpu" if device == "cuda" else device,
         devices=[torch.cuda.current_device()] if device == "cuda" else rank.world // rank.nodes,

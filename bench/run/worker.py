@@ -19,17 +19,17 @@ import torch
 
 from lightning_bench.bench.execute import devices
 from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, JobSpec
-from lightning_bench.bench.run import compat, initial_weights
+from lightning_bench.bench.run import compat, cuda_device, initial_weights
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Interrupt, Stopped
-from lightning_bench.bench.run.distributed import Rank, RankProcesses, all_max
+from lightning_bench.bench.run.distributed import Rank, RankProcesses, gather
 from lightning_bench.bench.run.failure_report import FailureMessage, FailureRecord
 from lightning_bench.bench.run.lifelines import Lifelines
 from lightning_bench.bench.run.result import ResultWriter, log_name
 from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.provenance import now
-from lightning_bench.bench.store.record import Epoch, Example, Examples
+from lightning_bench.bench.store.record import Epoch, Example, Examples, Gpu
 from lightning_bench.bench.store.store import AttemptTaken, Store
 from lightning_bench.common import memory
 from lightning_bench.common.processes import die_with_parent, send_output
@@ -113,6 +113,7 @@ def _lead(
                 rank.process_group(job.device, failures.start_others, lifelines),
                 _curve_writer(folder, on_epoch) as write_epoch,
             ):
+                result.hosts, result.gpus = _hosts_and_gpus(job, rank)
                 outcome, peak_bytes = _train(
                     job, rank, control, write_epoch, partial(_write_examples, store)
                 )
@@ -139,6 +140,7 @@ def _follow(job: JobSpec, rank: Rank, interrupt: Interrupt) -> None:
         with rank.process_group(job.device) as failures.lifeline:
             send_output(folder / log_name(rank.index))
             faulthandler.enable()
+            _hosts_and_gpus(job, rank)
             _train(job, rank, control)
     except Stopped:
         raise
@@ -173,7 +175,14 @@ def _train(
         peak_bytes = int(torch.cuda.max_memory_allocated())
     else:
         peak_bytes = memory.peak_bytes([os.getpid()])
-    return outcome, all_max(peak_bytes, rank)
+    return outcome, max(gather(peak_bytes, rank))
+
+
+def _hosts_and_gpus(job: JobSpec, rank: Rank) -> tuple[list[str], list[Gpu]]:
+    """Where all ranks are, in their order, and the GPU of each."""
+    own = cuda_device.of_this_rank() if job.device == "cuda" else None
+    ranks = gather((provenance.host(), own), rank)
+    return [host for host, _ in ranks], [gpu for _, gpu in ranks if gpu is not None]
 
 
 def _write_examples(store: Store, data: DataModule) -> None:

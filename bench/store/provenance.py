@@ -69,8 +69,10 @@ def collect(
     strategy: str | None = None,
     compiled: bool = False,
     gpus: Sequence[Gpu] = (),
+    hosts: Sequence[str] = (),
+    sharing: int = 1,
 ) -> Provenance:
-    """The provenance of a result that this process computes, on this host."""
+    """The provenance of a result that this process computes, on this host and maybe on others."""
     commit, dirty = revision()
     return Provenance(
         environment=environment,
@@ -79,7 +81,7 @@ def collect(
         bench_version=lightning_bench.__version__,
         git_revision=commit,
         git_dirty=dirty,
-        host=socket.gethostname(),
+        host=host(),
         device=device,
         devices=devices,
         threads=threads,
@@ -88,7 +90,14 @@ def collect(
         device_kind=" + ".join(dict.fromkeys(gpu.name for gpu in gpus)),
         gpus=list(gpus),
         visible_devices=visible_devices() or "" if device == "cuda" else "",
+        hosts=[] if len(set(hosts)) == 1 else list(hosts),
+        sharing=sharing,
     )
+
+
+def host() -> str:
+    """This host's name, on a cluster the one by which SLURM's commands know it."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 def visible_devices() -> str | None:

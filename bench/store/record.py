@@ -40,6 +40,10 @@ class _RecordPart(Stored):
     model_config = _NUMBERS
 
 
+def _is_one(value: object) -> bool:
+    return value == 1
+
+
 def _is_empty(value: object) -> bool:
     return not value
 
@@ -226,8 +230,17 @@ class Provenance(_RecordPart):
     device_kind: Annotated[
         str, Field(description="as NVIDIA A100-SXM4-80GB; empty on a CPU and in older records")
     ] = ""
-    gpus: Annotated[list[Gpu], Field(description="that the run used, of rank 0's host")] = []
+    gpus: Annotated[
+        list[Gpu], Field(description="of all ranks in their order; of rank 0 where it failed early")
+    ] = []
     visible_devices: Annotated[str, Field(description="CUDA_VISIBLE_DEVICES of the run")] = ""
+    hosts: Annotated[
+        list[str],
+        Field(description="of all ranks in their order, if several", exclude_if=_is_empty),
+    ] = []
+    sharing: Annotated[
+        int, Field(description="runs at a time on each of its GPUs", exclude_if=_is_one)
+    ] = 1
 
 
 class Record(_RecordPart):

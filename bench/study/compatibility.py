@@ -14,13 +14,15 @@ _OF_ONE_LENGTH = {
 
 
 def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
-    """Settings that would do nothing on this data set: a mistake, or worse, a claim."""
+    """Settings that would do nothing on this data set, or beside the others: a mistaken claim."""
     given = recipe.model_dump(exclude_defaults=True)
     useless = given.keys() & (OF_IMAGES if dataset.kind == "text" else {"whole_words"})
     if dataset.task not in MASKED:
         useless |= given.keys() & {"whole_words"}
     if dataset.task != "classify":
         useless |= given.keys() & {"label_smoothing"}
+    if recipe.precision != "fp16":
+        useless |= given.keys() & {"loss_scale"}
     return sorted(useless)
 
 

@@ -138,9 +138,12 @@ def _code(records: Iterable[Record]) -> str:
 def _environments(request: Request, records: Sequence[Record]) -> list[tuple[str, str]]:
     """Hardware and software; numbered where runs came from several."""
     used = Counter(
-        (p.environment or "", p.device_kind or p.device, p.devices, p.threads, p.host)
+        (p.environment or "", p.device_kind or p.device, p.devices, p.threads)
         for p in (record.provenance for record in records)
     )
+    hosts: dict[str, set[str]] = {}
+    for p in (record.provenance for record in records):
+        hosts.setdefault(p.environment or "", set()).update(p.hosts or [p.host])
     digests = sorted({digest for digest, *_ in used})
     lines = []
     for number, digest in enumerate(digests, start=1):
@@ -150,18 +153,18 @@ def _environments(request: Request, records: Sequence[Record]) -> list[tuple[str
         where = joined(
             [
                 f"{devices} × {device}, {threads} thread{'s' * (threads != 1)}"
-                for device, devices, threads in sorted({place[1:4] for place in mine})
+                for device, devices, threads in sorted({place[1:] for place in mine})
             ]
         )
         environment = request.environments.get(digest)
         if environment is None:
             lines.append((f"Hardware{which}", f"{where}; environment {digest[:12]} is not known"))
             continue
-        hosts = len({host for *_, host in mine})
+        count = len(hosts[digest])
         lines.append(
             (
                 f"Hardware{which}",
-                f"{_machine(environment)}; {hosts} host{'s' * (hosts != 1)}; a run used {where}",
+                f"{_machine(environment)}; {count} host{'s' * (count != 1)}; a run used {where}",
             )
         )
         lines.append((f"Software{which}", _software(environment)))

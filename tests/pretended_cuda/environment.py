@@ -2,6 +2,7 @@
 
 import json
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,6 +63,12 @@ def pretended(
         "PYTHONPATH": os.pathsep.join([str(SITE), str(ROOT)]),
         "CUDA_VISIBLE_DEVICES": visible,
     }
+
+
+def uuid(folder: Path, card: int) -> str:
+    """The UUID of a card of the host whose ledger lies in this folder."""
+    host = zlib.crc32(str(folder / "pretended-cuda").encode())
+    return f"GPU-{host:08x}-{card:04x}-0000-0000-000000000000"
 
 
 def touched(folder: Path) -> list[str]:

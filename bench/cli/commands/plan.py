@@ -18,6 +18,7 @@ from lightning_bench.bench.study import claims, looks
 from lightning_bench.common.messages import ranges
 
 if TYPE_CHECKING:
+    from lightning_bench.bench.execute.job import DeviceType
     from lightning_bench.bench.plan.plan import Plan, PlannedRun
 
 STYLES = {"done": "green", "failed": "red", "stale": "yellow", "running": "cyan", "missing": ""}
@@ -29,6 +30,8 @@ def plan_command(
     settings: options.Settings = None,
     store: options.StoreFolder = options.DEFAULT_STORE,
     jobs: options.Jobs = None,
+    devices: options.Devices = None,
+    device: options.PlannedDevice = None,
     on: Annotated[
         str | None,
         typer.Option(
@@ -59,9 +62,17 @@ def plan_command(
     if detect is not None and not detect > 0:
         raise UserError(f"--detect {detect:g}: a difference is greater than 0")
     study, opened = open_study(name, scale, settings, store)
-    costs = Costs(study, on, mfu, price)
+    where: DeviceType | None = None
+    if device or devices:
+        from lightning_bench.bench.execute.devices import resolve
+
+        # One that is named need not be here: the plan may be for another host.
+        where = device if device in {"cpu", "cuda"} else resolve("auto")
+    costs = Costs(study, on, mfu, price, where, devices)
     # What earlier runs took here says nothing of another machine.
-    plan = make_plan(study, opened, costs.estimates, elsewhere=on is not None)
+    plan = make_plan(
+        study, opened, costs.estimates, elsewhere=on is not None, on_devices=costs.asked_for
+    )
     if output == "json":
         echo_json([*tuning_status.rows(plan), *(_row(planned) for planned in plan.all)])
         return
@@ -95,7 +106,8 @@ def plan_command(
         console.print(table)
         console.print()
     console.print(summary(plan))
-    for line in costs.lines(plan, jobs or default_jobs(study)):
+    slots = jobs or default_jobs(study, where, devices)
+    for line in costs.lines(plan, slots):
         console.print(line)
     if study.claims:
         console.print(f"claims: {', '.join(claims.describe(study))}", markup=False)

@@ -15,6 +15,7 @@ from lightning_bench.bench.cli.options import (
     ClusterSettings,
     DataRoot,
     DeviceOption,
+    Devices,
     Jobs,
     Scale,
     Settings,
@@ -54,9 +55,7 @@ def run_command(
     store: StoreFolder = DEFAULT_STORE,
     data_root: DataRoot = None,
     jobs: Jobs = None,
-    devices: Annotated[
-        int | None, typer.Option(min=1, help="Devices of a run; by default the page's.")
-    ] = None,
+    devices: Devices = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads of a device; by default the page's.")
     ] = None,
@@ -173,6 +172,8 @@ def _run_to_look(
         )
         if local and options.device == "auto" and execution.device == "cpu":
             _announce_unused(console, quiet=options.quiet)
+        from lightning_bench.bench.plan.plan import expecting
+
         room = demand(execution.device, execution.devices, execution.threads) if local else _QUEUE
         runner = Runner(
             console,
@@ -186,6 +187,7 @@ def _run_to_look(
             options.add_probabilities,
         )
         preflight.demand_fit(plan, execution, local=local)
+        plan = expecting(plan, execution.device, execution.devices)
         preflight.demand_inputs(plan)
         optuna_storage = _connect(options.storage, plan, opened) if plan.searching else None
         opened.prepare()

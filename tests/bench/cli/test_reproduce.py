@@ -44,6 +44,19 @@ def test_what_this_host_can_not_do_is_one_line_before_anything_starts(
     assert not (tmp_path / "bench-store/reproductions").exists()
 
 
+def test_a_compiled_run_needs_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    store, of = Store(tmp_path / "bench-store"), spec()
+    made = PROVENANCE.model_copy(update={"device": "cpu", "devices": 1, "compiled": True})
+    with store.claim(of, 1) as folder:
+        store.write_record(folder, record(of, provenance=made))
+    assert run(["reproduce", of.key]) == 2
+    assert "--compile: there is no C++ compiler no-such-compiler" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_two_ranks_are_two_ranks_again_unless_an_option_says_otherwise(tmp_path: Path) -> None:
     of = spec("lenet", recipe={"epochs": 1, "batch_size": 60, "lr": 3e-3})

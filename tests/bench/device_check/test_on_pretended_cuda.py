@@ -31,6 +31,21 @@ def test_two_gpus_pass(tmp_path: Path) -> None:
     assert len(steps) == 7
 
 
+def test_a_gpu_trains_as_the_cpu_does_in_full_and_half_precision(tmp_path: Path) -> None:
+    steps = checked(tmp_path, "--steps", "3,6")
+    assert {n: step["result"] for n, step in steps.items()} == {3: "ok", 6: "ok"}, steps
+    assert steps[3]["summary"].startswith("CPU against GPU, 5 networks")
+    # The audit's tolerances; by torch's own scale fp16 would lose the ViT's first step, and 7 %.
+    assert "(≤ 0.02); fp16: " in steps[6]["summary"]
+    assert steps[6]["summary"].endswith("of fp32's (≤ 0.01)")
+
+
+def test_a_card_before_ampere_is_checked_in_fp16_alone(tmp_path: Path) -> None:
+    steps = checked(tmp_path, "--steps", "6", capability=(7, 5))
+    assert steps[6]["summary"].startswith("fp16: train loss within ")
+    assert "bf16 needs an Ampere GPU" in steps[6]["notes"][0]
+
+
 def test_a_card_that_is_not_what_it_says_is_found(tmp_path: Path) -> None:
     """One is named that is not there; those that are have the wrong name and a nonsense meter."""
     wrong = {"visible": "0,1,2", "names": ["NVIDIA A100-SXM4-80GB"]}

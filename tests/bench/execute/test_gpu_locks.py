@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.commands import bench, start, wait_for
-from tests.pretended_cuda.environment import pretended
+from tests.pretended_cuda.environment import pretended, uuid
 
 CLAIM = """
 import sys
@@ -70,6 +70,22 @@ def test_each_gpu_has_one_bench_until_it_ends_however_it_ends(tmp_path: Path) ->
     assert said(fourth) == "0,1"
     end(second)
     end(fourth)
+
+
+def test_without_nvml_a_gpu_is_known_by_torchs_uuid(tmp_path: Path) -> None:
+    hosts = [tmp_path / "here", tmp_path / "there"]
+    for host in hosts:
+        host.mkdir()
+    first = claim(hosts[0], 1, 1, devices=2, nvml=False, visible="1")
+    assert said(first) == "1"
+    # Another host's card of this index, such as that of another container, is another card ...
+    second = claim(hosts[1], 1, 1, devices=2, nvml=False, visible="1")
+    assert said(second) == "1"
+    # ... and this host's is the same one by whatever name.
+    third = claim(hosts[0], 1, 1, devices=2, nvml=False, visible=uuid(hosts[0], 1))
+    assert "other benches on this host use 1 of 1" in said(third)
+    for process in (first, second, third):
+        end(process)
 
 
 def test_gpus_that_others_use_are_taken_last_and_told(tmp_path: Path) -> None:

@@ -30,9 +30,13 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["mlp", "--vary", "depth=two"], "depth takes an integer"),
         (["mlp", "--rounds", "3"], "--rounds"),
         (["mlp", "--devices", "999"], "--devices 999"),
+        (["mlp", "--compile", "--device", "cpu"], "there is no C++ compiler no-such-compiler"),
     ],
 )
-def test_a_mistake_is_one_line_and_nothing_is_written(words, said, capsys, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    words, said, capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
     assert run(["measure", *words]) == 2
     error = capsys.readouterr().err
     assert said in error

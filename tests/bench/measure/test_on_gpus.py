@@ -13,6 +13,7 @@ from lightning_bench.bench.measure.warm_up import QUICK
 from lightning_bench.bench.store import session_files
 from lightning_bench.bench.store.measurements import Measurement, Session
 from tests.commands import bench
+from tests.factory import study_page
 from tests.pretended_cuda.environment import pretended, touched
 
 #: Without NVML, so that quick blocks stay short.
@@ -66,6 +67,21 @@ def test_every_precision(mode: str, precision: str, tmp_path: Path) -> None:
     said = "TF32" if precision == "tf32" else "float32 in IEEE precision"
     tables = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert f"Kernels as in training: deterministic where there are such and {said}." in tables
+
+
+def test_a_study_measures_on_the_card_that_it_trained_on(tmp_path: Path) -> None:
+    page = study_page(
+        entries={"LeNet": {"model": "lenet"}},
+        recipe={"epochs": 1},
+        measure={"mode": ["infer"], "batch_size": 2, "quick": True},
+    )
+    (tmp_path / "page.yaml").write_text(page, encoding="utf-8")
+    env = pretended(tmp_path, nvml=False, visible="0")
+    done = bench("run", "page.yaml", cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob("bench-store/measurements/*.json")
+    (found,) = whole(session_files.read(path))
+    assert found.setting.device == "cuda"
 
 
 STEPS = """

@@ -154,6 +154,10 @@ def test_a_gpus_runs_are_not_expected_to_take_what_a_cpus_took(page) -> None:
     attempts = {made.key: recorded(made) for made in (on_cpu, on_gpu)}
     plan = plans.make(study, runs, attempts, lambda _: SOURCES)
     assert {p.expected_s for p in plan.runs} == {COST.total_s}
+    # Asked for others, it knows those alone, or nothing.
+    for device, devices, seconds in (("cpu", 1, 900.0), ("cuda", 1, COST.total_s), ("cpu", 2, 0)):
+        expected = plans.expecting(plan, device, devices)
+        assert {p.expected_s for p in expected.runs} == {seconds}
 
 
 @pytest.mark.parametrize("kind", ["code", "infrastructure"])

@@ -95,6 +95,23 @@ def test_a_gpu_that_does_not_work_is_the_machines_failure_and_no_run_on_the_cpu(
         assert not record.curve
 
 
+def test_runs_that_share_a_gpu_are_told_and_count_a_part_of_its_hours(tmp_path: Path) -> None:
+    code, said, made = run(tmp_path, "--jobs", "2", devices=1)
+    assert code == 0, said
+    assert "2 runs at a time share 1 GPU, and its memory: each counts 1/2 of its device-" in said
+    for record in made:
+        assert record.cost
+        assert record.provenance.sharing == 2
+        assert record.cost.device_h == pytest.approx(record.cost.total_s / 3600 / 2)
+    # A plan for the CPU, of which nothing is known, does not take the GPU's seconds.
+    line = ("plan", "small.yaml", "--set", "seeds=3")
+    cpu = bench(*line, "--device", "cpu", cwd=tmp_path, env=pretended(tmp_path))
+    assert "; about 60 s for 1 of them" in cpu.stdout.replace("1 min 0 s", "60 s"), cpu.stderr
+    gpu = bench(*line, "--device", "cuda", cwd=tmp_path, env=pretended(tmp_path, devices=0))
+    assert "about" in gpu.stdout
+    assert gpu.stdout != cpu.stdout
+
+
 def test_ranks_that_would_share_a_gpu_are_refused(tmp_path: Path) -> None:
     script = "from lightning_bench.bench.run import cuda_device; cuda_device.take(0, 3)"
     env = {**os.environ, **pretended(tmp_path, devices=2)}

@@ -1,9 +1,11 @@
 """Float32 on a GPU has one precision, whatever multiplies; read back from torch itself."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
+from pytorch_lightning.plugins.precision import MixedPrecision
 
 from lightning_bench.bench.run.determinism import use_deterministic_algorithms
 from lightning_bench.bench.run.distributed import ALONE
@@ -49,6 +51,18 @@ def test_a_run_on_a_cpu_changes_nothing() -> None:
     before = precisions()
     set_float32_precision("fp32", "cpu")
     assert precisions() == before
+
+
+def test_the_scaler_of_fp16_starts_where_the_recipe_says() -> None:
+    def scale(**recipe: Any) -> float:
+        trainer = make_trainer(Recipe(**recipe), ALONE, "cpu", "ddp", [])
+        plugin = trainer.precision_plugin
+        assert isinstance(plugin, MixedPrecision)
+        return plugin.scaler.get_scale() if plugin.scaler else 0.0
+
+    assert scale(precision="fp16") == torch.amp.GradScaler("cpu").get_scale()
+    assert scale(precision="fp16", loss_scale=128.0) == 128.0
+    assert scale(precision="bf16") == 0.0
 
 
 def test_what_runs_without_a_trainer_has_the_kernels_of_one() -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from lightning_bench.bench.spec import Recipe
-from lightning_bench.bench.study.compatibility import unfit_devices
+from lightning_bench.bench.spec import DataSpec, Recipe
+from lightning_bench.bench.study.compatibility import unfit_devices, without_effect
+from lightning_bench.bench.study.inputs import dataset_of
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,13 @@ def test_what_can_t_be_shared_is_one_line(
     assert says in problem
     assert "\n" not in problem
     assert unfit_devices(Recipe(), device=device, devices=devices, strategy="ddp") == ""
+
+
+def test_a_scale_without_fp16_does_nothing() -> None:
+    digits = dataset_of(DataSpec(name="digits"))
+    assert without_effect(digits, Recipe(loss_scale=128.0)) == ["loss_scale"]
+    assert without_effect(digits, Recipe(loss_scale=128.0, precision="bf16")) == ["loss_scale"]
+    assert without_effect(digits, Recipe(loss_scale=128.0, precision="fp16")) == []
 
 
 def test_a_model_is_sharded_over_several_devices() -> None:

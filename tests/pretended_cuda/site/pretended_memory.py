@@ -1,7 +1,8 @@
 """The memory of pretended cards: an allocator that keeps what it had, on a card shared by all.
 
 Counted are the parameters, gradients and buffers of modules on the card, the state of optimisers,
-and the outputs of leaf modules of the present forward pass, until the next one begins.
+and the outputs of leaf modules of the present forward pass, until the next one begins; not those
+of compiled code.
 """
 
 import weakref
@@ -11,7 +12,7 @@ from typing import Any
 
 import pretended_host as host
 from pretended_context import check, context, current
-from pretended_tensors import place_of
+from pretended_tensors import compiling, place_of
 
 #: What CUDA itself takes of a card in each process, where the card's capacity is told.
 CONTEXT_BYTES = 1_000_000
@@ -111,6 +112,8 @@ def patch(torch: ModuleType) -> None:
     modules = torch.nn.modules.module
 
     def begin(module: Any, _: Any) -> None:
+        if compiling():
+            return
         if isinstance(place_of(module), int):
             if _allocator.depth == 0:
                 _allocator.activations = 0
@@ -118,7 +121,7 @@ def patch(torch: ModuleType) -> None:
             _allocator.depth += 1
 
     def end(module: Any, _: Any, output: Any) -> None:
-        if not isinstance(place_of(module), int):
+        if compiling() or not isinstance(place_of(module), int):
             return
         _allocator.depth = max(0, _allocator.depth - 1)
         if isinstance(output, torch.Tensor) and not any(True for _ in module.children()):

@@ -2,7 +2,9 @@
 
 A tensor that was put on a card is marked with the card's index; one that was made without naming a
 device, or was fetched by `.cpu()`, as the CPU's. What operations make of them carries no mark, and
-is taken for being where it should be. Modules are marked alike; they refuse another device's marks.
+is taken for being where it should be. Modules are marked alike; they refuse another device's marks,
+but in compiled code, which torch's compiler makes of what it would be without these fakes, for the
+host.
 """
 
 import functools
@@ -37,6 +39,11 @@ def on_card(device: Any) -> bool:
     return isinstance(device, str | context.torch.device) and str(device).startswith("cuda")
 
 
+def compiling() -> bool:
+    """Whether torch's compiler follows this call: it is to see what torch does, and no mark."""
+    return bool(context.torch.compiler.is_compiling())
+
+
 def _default_device() -> Any:
     """The device of the innermost `with torch.device(...)`, if there is one."""
     modes = context.torch.overrides._get_current_function_mode_stack()
@@ -54,6 +61,8 @@ def _mapped(make: Any, *, defaults_to_cpu: bool) -> Any:
     @functools.wraps(make)
     def call(*arguments: Any, **options: Any) -> Any:
         device = options.get("device")
+        if compiling():
+            return make(*arguments, **(options | {"device": CPU} if on_card(device) else options))
         if device is None and defaults_to_cpu and (device := _default_device()) is not None:
             options["device"] = device
         if device is not None and on_card(device):
@@ -186,6 +195,8 @@ def _patch_modules(torch: ModuleType) -> None:
         return result
 
     def refuse(part: Any, inputs: Any) -> None:
+        if compiling():
+            return
         where = place_of(part)
         if not isinstance(where, int):
             return

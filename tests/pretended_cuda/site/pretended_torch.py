@@ -156,6 +156,9 @@ def patch(torch: ModuleType) -> None:
     cuda.is_initialized = lambda: context.pid is not None
     cuda.empty_cache = pretended_memory.empty_cache  # does nothing where nothing was allocated
     cuda.Stream, cuda.Event, cuda.device = Stream, Event, Device
+    # What torch's compiler asks, and has compiled code ask.
+    cuda.is_current_stream_capturing = lambda: False
+    torch._C._dynamo.utils.get_current_stream = lambda device: Stream(device)
     if hasattr(torch._C, "_cuda_clearCublasWorkspaces"):
         torch._C._cuda_clearCublasWorkspaces = lambda: None
     if host.OPTIONS["hip"]:
@@ -170,15 +173,24 @@ def _patch_accelerator(
     torch: ModuleType, count: Callable[[], int], available: Callable[[], bool]
 ) -> None:
     accelerator = torch.accelerator
-    accelerator.device_count, accelerator.is_available = count, available
+
+    def of_its_own(answer: Callable[..., Any]) -> Callable[..., Any]:
+        # torch's compiler has a handler for each of both modules' functions, by identity.
+        return lambda *arguments, **options: answer(*arguments, **options)
+
     accelerator.current_accelerator = lambda check_available=False: (
         torch.device("cuda") if available() or not check_available else None
     )
-    accelerator.current_stream = Stream
-    accelerator.current_device_index = torch.cuda.current_device
-    accelerator.set_device_index = torch.cuda.set_device
-    accelerator.synchronize = torch.cuda.synchronize
-    accelerator.empty_cache = torch.cuda.empty_cache
-    for name in pretended_memory.calls():
+    answers = {
+        "device_count": count,
+        "is_available": available,
+        "current_stream": Stream,
+        "current_device_index": torch.cuda.current_device,
+        "set_device_index": torch.cuda.set_device,
+        "synchronize": torch.cuda.synchronize,
+        "empty_cache": torch.cuda.empty_cache,
+    }
+    answers |= {n: getattr(torch.cuda, n) for n in pretended_memory.calls()}
+    for name, answer in answers.items():
         if hasattr(accelerator, name):
-            setattr(accelerator, name, getattr(torch.cuda, name))
+            setattr(accelerator, name, of_its_own(answer))

@@ -8,7 +8,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 #: The module that patches another one, by that one's name.
-PATCHES = {"torch": "pretended_torch", "pynvml": "pretended_nvml"}
+PATCHES = {
+    "torch": "pretended_torch",
+    "pynvml": "pretended_nvml",
+    "triton.runtime.driver": "pretended_triton",
+}
 
 
 class PatchingLoader(Loader):

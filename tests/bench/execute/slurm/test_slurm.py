@@ -145,6 +145,7 @@ def test_two_nodes_give_the_results_of_one_process(bench: Bench, calm: Any) -> N
     assert done.returncode == 0, done.stderr + done.stdout
     record, alone = bench.record(), calm("quick")
     assert record.provenance.devices == 2
+    assert record.provenance.hosts == ["pretend1", "pretend2"]
     assert equal_but_for_rounding(record.metrics, alone.metrics)
     assert record.scored == alone.scored
     (job,) = bench.jobs()
@@ -155,12 +156,17 @@ def test_two_nodes_give_the_results_of_one_process(bench: Bench, calm: Any) -> N
 
 def test_tasks_that_see_a_gpu_each_train_together(bench: Bench, calm: Any) -> None:
     """As with `--gpus-per-task` or `--gpu-bind=single:1`: each task's GPU is its number 0."""
-    bench.environment |= pretended(bench.folder, devices=2, per_task=True)
+    names = ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 PCIe")
+    bench.environment |= pretended(bench.folder, devices=2, names=names, per_task=True)
     words = ["--device", "cuda", "--devices", "2", "--cluster", "nodes=1"]
     done = bench("run", "quick.yaml", "--launcher", "slurm", *words)
     record = bench.record()
     assert done.returncode == 0, record.failure or done.stderr + done.stdout
     assert (record.provenance.device, record.provenance.visible_devices) == ("cuda", "0")
+    # The first rank sees its own GPU alone.
+    assert [gpu.name for gpu in record.provenance.gpus] == list(names)
+    assert record.provenance.device_kind == " + ".join(names)
+    assert record.provenance.hosts == []
     assert equal_but_for_rounding(record.metrics, calm("quick").metrics)
 
 
@@ -185,7 +191,7 @@ def test_a_rank_lost_on_another_node_is_the_run_s_failure_though_nccl_hangs(benc
     assert found[models["raises"]].kind == "code"
     assert found[models["raises"]].message == "rank 1: RuntimeError: only here"
     assert found[models["killed"]].kind == "infrastructure"
-    assert found[models["killed"]].message.startswith("rank 1 on ")
+    assert found[models["killed"]].message.startswith("rank 1 on pretend2 ")
 
 
 def test_a_task_without_its_gpu_ends_the_run_as_the_machines_failure(bench: Bench) -> None:
