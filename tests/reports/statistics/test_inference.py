@@ -107,3 +107,8 @@ def test_more_pairs_and_fewer_seeds_hide_more():
     of_seeds = [inference.detectable_difference(n, 10) for n in (6, 8, 12, 20, 80)]
     assert of_pairs == sorted(of_pairs)
     assert of_seeds == sorted(of_seeds, reverse=True)
+
+
+def test_a_family_without_a_pair_has_the_power_of_one():
+    """As where the mean over data sets is the family, and no two entries meet on all of them."""
+    assert inference.detectable_difference(7, 0) == inference.detectable_difference(7, 1)
