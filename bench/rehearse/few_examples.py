@@ -33,6 +33,8 @@ from lightning_bench.data.tokenisers import load as load_tokenizer
 
 #: Rows of a file among which the few are chosen.
 _LOOKED_AT = 512
+#: Examples of a validation that is carved out: torchmetrics makes a scalar of a single one.
+_EVALUATED = 2
 #: Bytes of a plain text.
 _HEAD = 1 << 18
 #: About so many letters are a token, no fewer.
@@ -109,6 +111,7 @@ def _prepared(entry: DataSet, mirror: Path, count: int) -> FewExamples:
     if entry.relabelled:
         _relabel(entry.relabelled, mirror)
     tokenizer, own = _tokenizer(entry, mirror)
+    small = _with_shares(small, count)
     few = replace(small, repository=name, revision=None, tokenizer=tokenizer)
     return FewExamples(few, mirror, tuple(real), tuple(invented), own)
 
@@ -120,7 +123,7 @@ def _few_shots(entry: DataSet, count: int) -> DataSet:
 
 def _few_generated(entry: DataSet, count: int) -> DataSet:
     """As many as are asked for, since they are generated."""
-    sizes = dict.fromkeys(entry.splits, 2 * entry.classes)
+    sizes = dict.fromkeys(entry.splits, _EVALUATED * entry.classes)
     return replace(entry, splits={**sizes, "train": max(2, count) * 2 * entry.classes}, shots=None)
 
 
@@ -132,22 +135,32 @@ _FEW_OF: Mapping[str, Callable[[DataSet, int], DataSet]] = {
 }
 
 
+def _carved(entry: DataSet) -> list[str]:
+    """The splits that are carved out of the training split."""
+    return [name for name in ("test", "val") if name not in entry.files]
+
+
 def _rows_of(entry: DataSet, split: str, count: int) -> int:
     """The rows of a split's file: of the training split enough for all that is carved out of it."""
     if split != "train":
         return count
-    missing = [name for name in ("test", "val") if name not in entry.files]
-    promised = sum(entry.splits.get(name, 0) for name in ("train", *missing))
-    rows = 2 * count
-    while True:
-        share = rows / promised if promised else 0.0
-        carved = [
-            max(1, round(entry.splits[name] * share)) if promised else rows // 10
-            for name in missing
-        ]
-        if rows - sum(carved) >= 2 * count and all(carved):
-            return rows
-        rows += 1
+    if not entry.splits:  # a tenth each
+        return max(10 * _EVALUATED, 3 * count)
+    return 2 * count + _EVALUATED * len(_carved(entry))
+
+
+def _with_shares(entry: DataSet, count: int) -> DataSet:
+    """The entry of which a sample of so few rows has as many to evaluate on as are wanted.
+
+    It is as large in all, since by that it is streamed or not.
+    """
+    carved = _carved(entry)
+    if not entry.splits or not carved:
+        return entry
+    promised = sum(entry.splits[name] for name in ("train", *carved))
+    share = round(promised * _EVALUATED / _rows_of(entry, "train", count))
+    sizes = dict.fromkeys(carved, share)
+    return replace(entry, splits={**entry.splits, "train": promised - share * len(carved), **sizes})
 
 
 def _copy(entry: DataSet, split: str, source: Path, target: Path, rows: int) -> None:

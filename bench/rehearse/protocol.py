@@ -57,6 +57,7 @@ class Rehearsed:
     notes: str = ""  # what else was not as in the run
     cause: str = ""
     seconds: float = 0.0
+    cpu_s: float = 0.0  # of its process, whoever else is on the machine
     peak_bytes: int = 0
     measured: bool = False  # the peak; else it is computed
 

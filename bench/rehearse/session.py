@@ -132,6 +132,10 @@ class RehearsalSession:
 
     def _over(self, case: Case, result: Rehearsed) -> None:
         self.results[case.key] = result
+        if case.shows_training and result.status != "ok":
+            alike = (c for c in self.cases if c.alike == case.alike and c.key not in self.results)
+            if (other := next(alike, None)) is not None:
+                other.shows_training = True
         self.tell(case, result)
 
     def _kill(self) -> None:

@@ -39,7 +39,7 @@ from lightning_bench.models.weights.heads import add_pair_head
 
 #: Of `auto`: the FLOPs of a step up to which a case trains on the CPU, where it is the one of its
 #: kind that shows the training, and where it is not: some ten seconds, and less than one.
-_MOST_FLOPS, _LITTLE_FLOPS = 5e11, 1e10
+_MOST_FLOPS, _LITTLE_FLOPS = 2.5e11, 1e10
 #: Several processes hold about as much again as their step needs.
 _SPARE = 2.0
 #: Examples of a batch: enough for batch norm, in each of its parts.
@@ -60,9 +60,10 @@ def main(pipe: Connection, job: RehearsalJob) -> None:
     os.environ[CACHE_VARIABLE] = str(job.folder / "cache")
     torch.set_num_threads(1)
     memory.limit_to_available(job.memory_share)
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     done = Rehearsal(job).outcome()
-    pipe.send(replace(done, seconds=time.perf_counter() - started))
+    took = {"seconds": time.perf_counter() - started, "cpu_s": time.process_time() - used}
+    pipe.send(replace(done, **took))
     shutil.rmtree(job.own_folder, ignore_errors=True)
 
 
@@ -108,6 +109,8 @@ class Rehearsal:
                 return self._row("not rehearsed", cause=cause)
             raise doubt
         # What only seems to fail without memory doesn't fail here.
+        if doubt is not None and not isinstance(doubt, NeedsValues):
+            self.notes.append(f"not on the meta device: {self.doing.cause(doubt)}")
         self.doing = Doing()
         memory.reset_peak([os.getpid()])
         cpu_pass.run(spec, job.own_folder, self._find_weights, self.doing, kept=job.kept_weights)
@@ -166,11 +169,8 @@ class Rehearsal:
         if spec.tested:
             loaders = zip(data.entry.tests, data.test_dataloader(), strict=True)
             batches |= {name: _first(loader) for name, loader in loaders}
-        arguments = spec.model.args
         try:
-            step = meta_pass.run(
-                spec, data.entry, arguments, batches, self._meta_weights, self.doing
-            )
+            step = meta_pass.run(spec, data.entry, batches, self._meta_weights, self.doing)
         except NoConfiguration:
             raise
         except Exception as error:  # noqa: BLE001 - the CPU has the last word

@@ -145,6 +145,10 @@ class _Progress:
         """A case is over."""
         self._failing += result.status == "fails"
         self._bar.update(self._task, advance=1, failing=self._failing)
+        if result.status == "fails" and not self.console.is_terminal:
+            first = case.places[0]
+            line = f"would fail: {first.study} ({first.scale}): {first.title}: {result.cause}"
+            self.console.print(line, markup=False, soft_wrap=True)
 
 
 def _row(place: "Place", case: "Case", results: "Results") -> dict[str, Any]:
@@ -186,7 +190,8 @@ def _show(console: "Console", cases: "list[Case]", results: "Results", seconds: 
     )
     console.print(
         f"{sum(counts.values())} runs: {told}; {len(cases)} of them are distinct"
-        f"{f' ({places})' if places else ''}; {duration(seconds)}"
+        f"{f' ({places})' if places else ''}; {duration(seconds)}, of the cores "
+        f"{duration(sum(result.cpu_s for result in results.values()))}"
     )
 
 
