@@ -76,7 +76,7 @@ def _add(found: dict[str, Case], spec: RunSpec, folder: str) -> Case:
     own = folder if user_code.is_user_model(spec.model.name) else ""
     family = {"run": _family(spec), "start": start.key if start else "", "folder": own}
     dataset = dataset_of(spec.data)
-    alike = {**family, "run": family["run"] | {"data": _shape(dataset)}}
+    alike = {**family, "run": {**_family(spec), "data": _shape(dataset)}}
     alike["start"] = start.alike if start else ""
     key = canonical_json(family)
     case = Case(key, canonical_json(alike), spec, start.key if start else "", folder)

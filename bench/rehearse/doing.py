@@ -23,9 +23,10 @@ class Doing:
         text = " ".join(str(error).split())[:_LONGEST]
         if is_out_of_memory(error):
             return f"memory: {self.now}: {text}"
-        if isinstance(error, DataProblem | DataError | ModelError):
-            part = "data" if isinstance(error, DataProblem | DataError) else self.now
-            return f"{part}: {text}"
+        if isinstance(error, DataProblem | DataError):
+            return f"data: {text}"
+        if isinstance(error, ModelError):
+            return f"model: {text}"
         kind = type(error).__name__
         named = f"{kind}: {text}" if text else kind
         return f"{self.now}: {named}{_place(error)}"

@@ -95,7 +95,8 @@ def _prepared(entry: DataSet, mirror: Path, count: int) -> FewExamples:
     if entry.repository is None:
         _copy_texts(entry, mirror / "texts", count)
         return FewExamples(replace(small, source=str(mirror / "texts")), mirror)
-    real, invented = [], []
+    real: list[str] = []
+    invented: list[str] = []
     name = f"rehearsal/{entry.name}"
     for split, pattern in entry.files.items():
         rows = _rows_of(entry, split, count)

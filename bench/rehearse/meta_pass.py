@@ -17,12 +17,12 @@ from lightning_bench.bench.rehearse.compat import DYNAMIC, FakeTensorMode
 from lightning_bench.bench.rehearse.doing import Doing
 from lightning_bench.bench.run.loading import make_task
 from lightning_bench.bench.spec import Recipe, RunSpec
-from lightning_bench.data.batch import Batch
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.registry import registry
 from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.layer_decay import layers
 from lightning_bench.models.tasks.task import Task
+from lightning_bench.models.tasks.training_steps import Batch
 from lightning_bench.models.weights.heads import add_pair_head
 from lightning_bench.models.weights.load_weights import load_weights
 

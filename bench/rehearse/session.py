@@ -1,5 +1,6 @@
 """A rehearsal's session: its cases in processes of their own, each behind what it starts from."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,9 @@ from lightning_bench.models.registry import catalogue
 _POLL_S = 0.2
 #: Of the environment, what a worker must have as it was when the case's page was read.
 _PAGE_FOLDER = "BENCH_PAGE_FOLDER"
+
+#: By name, since it imports torch.
+_ENCODER_CACHE = "lightning_bench.bench.run.encoder_cache"
 
 Results = dict[str, Rehearsed]
 
@@ -72,8 +76,13 @@ class RehearsalSession:
         return self.results
 
     def _modules(self) -> list[str]:
-        """Our own modules that the cases need, imported once for all; others' are their own."""
-        modules = set()
+        """Our own modules that the cases need, imported once for all; others' are their own.
+
+        And libraries that take seconds and are no user's.
+        """
+        modules = {"timm", "torch.utils.flop_counter"}
+        if any(dataset_of(case.spec.data).kind == "text" for case in self.cases):
+            modules |= {"transformers.models.bert.modeling_bert", _ENCODER_CACHE}
         for case in self.cases:
             model = catalogue.find(case.spec.model.name)
             modules |= {model.module} if model.ours else set()
@@ -168,7 +177,14 @@ def _result(worker: _Worker) -> Rehearsed:
 @contextmanager
 def _folder() -> Iterator[Path]:
     """A folder for all that is written, gone afterwards."""
+    before = os.environ.get("TMPDIR")
     with tempfile.TemporaryDirectory(prefix="bench-rehearse-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "weights").mkdir()
-        yield folder
+        os.environ["TMPDIR"] = name  # of the workers, for what torch writes
+        try:
+            yield folder
+        finally:
+            os.environ.pop("TMPDIR")
+            if before is not None:
+                os.environ["TMPDIR"] = before

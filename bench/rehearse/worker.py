@@ -32,14 +32,13 @@ from lightning_bench.common import memory
 from lightning_bench.common.folders import CACHE_VARIABLE
 from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.data import catalogue
-from lightning_bench.data.batch import Batch
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.registry import registry
 from lightning_bench.models.weights.heads import add_pair_head
 
 #: Of `auto`: the FLOPs of a step up to which a case trains on the CPU, where it is the one of its
 #: kind that shows the training, and where it is not: some ten seconds, and less than one.
-_MOST_FLOPS, _LITTLE_FLOPS = 2.5e11, 1e10
+_MOST_FLOPS, _LITTLE_FLOPS = 6e10, 5e9
 #: Several processes hold about as much again as their step needs.
 _SPARE = 2.0
 #: Examples of a batch: enough for batch norm, in each of its parts.
@@ -62,8 +61,8 @@ def main(pipe: Connection, job: RehearsalJob) -> None:
     memory.limit_to_available(job.memory_share)
     started, used = time.perf_counter(), time.process_time()
     done = Rehearsal(job).outcome()
-    took = {"seconds": time.perf_counter() - started, "cpu_s": time.process_time() - used}
-    pipe.send(replace(done, **took))
+    seconds, cpu_s = time.perf_counter() - started, time.process_time() - used
+    pipe.send(replace(done, seconds=seconds, cpu_s=cpu_s))
     shutil.rmtree(job.own_folder, ignore_errors=True)
 
 
@@ -226,7 +225,7 @@ def _batch_size(data: DataModule, spec: RunSpec) -> int:
     return min(most, max(1, data.sizes["train"] // 2)) if spec.recipe.epochs else min(most, 2)
 
 
-def _first(loader: Iterable[Batch]) -> Batch:
+def _first(loader: Iterable[Any]) -> Any:
     return next(iter(loader))
 
 

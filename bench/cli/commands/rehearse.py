@@ -182,20 +182,18 @@ def _show(console: "Console", cases: "list[Case]", results: "Results", seconds: 
             table.add_row(*_cells(place, case, results[case.key]))
         console.print(table)
         console.print()
-    counts = Counter(results[case.key].status for case in cases for _ in case.places)
+    counts = Counter[str](results[case.key].status for case in cases for _ in case.places)
     told = ", ".join(f"{counts[status]} {status}" for status in STYLES if counts[status])
     where = Counter(result.on for result in results.values() if result.on)
     places = ", ".join(
         f"{where[name]} on {_WHERE[name]}" for name in ("cpu", "meta") if where[name]
     )
     console.print(
-        f"{sum(counts.values())} runs: {told}; {len(cases)} of them are distinct"
-        f"{f' ({places})' if places else ''}; {duration(seconds)}, of the cores "
-        f"{duration(sum(result.cpu_s for result in results.values()))}"
+        f"{sum(counts.values())} runs: {told} ({len(cases)} distinct: {places}); {duration(seconds)}"
     )
 
 
-_WHERE = {"cpu": "the CPU", "meta": "the meta device, whose memory is computed"}
+_WHERE = {"cpu": "the CPU", "meta": "the meta device"}
 
 
 def _cells(place: "Place", case: "Case", result: "Rehearsed") -> tuple[str, ...]:
