@@ -188,9 +188,8 @@ def _show(console: "Console", cases: "list[Case]", results: "Results", seconds: 
     places = ", ".join(
         f"{where[name]} on {_WHERE[name]}" for name in ("cpu", "meta") if where[name]
     )
-    console.print(
-        f"{sum(counts.values())} runs: {told} ({len(cases)} distinct: {places}); {duration(seconds)}"
-    )
+    distinct = f"{len(cases)} distinct: {places}"
+    console.print(f"{sum(counts.values())} runs: {told} ({distinct}); {duration(seconds)}")
 
 
 _WHERE = {"cpu": "the CPU", "meta": "the meta device"}
