@@ -68,7 +68,8 @@ def _run(
     doing: Doing,
     device: str,
 ) -> Step:
-    with _values_needed(), _on(device):
+    mode = _on(device)
+    with _values_needed(), mode:
         doing.now = "model"
         model = registry.create(spec.model.name, **entry.facts(), **spec.model.args)
         if entry.task == "pretrain":
@@ -82,8 +83,10 @@ def _run(
             freeze_body(model)
         if spec.recipe.layer_decay != 1.0:
             layers(model)
-        task = make_task(model, entry, spec.recipe)
-        flops = kept = 0
+    # Its metrics, which keep no shapes, are of the CPU.
+    task = make_task(model, entry, spec.recipe)
+    flops = kept = 0
+    with _values_needed(), mode:
         if "train" in batches:
             doing.now = "training step"
             flops, kept = _train(task, _moved(batches["train"], device), spec.recipe)
@@ -99,12 +102,11 @@ def _run(
 
 def _train(task: Task, batch: Batch, recipe: Recipe) -> tuple[int, int]:
     """The FLOPs of a step, and the bytes that its backward pass needs."""
-    kept: dict[tuple[int, ...], int] = {}
-    alive: list[Tensor] = []
+    kept: dict[int, Tensor] = {}  # whose identities are nobody else's as long as they are here
 
     def pack(tensor: Tensor) -> Tensor:
-        alive.append(tensor)  # or its identity would be another's
-        kept[(id(tensor.untyped_storage()),)] = tensor.untyped_storage().nbytes()
+        if not isinstance(tensor, nn.Parameter):
+            kept[id(tensor)] = tensor
         return tensor
 
     on_cpu = batch.inputs[0].device.type == "cpu"
@@ -116,7 +118,7 @@ def _train(task: Task, batch: Batch, recipe: Recipe) -> tuple[int, int]:
     trained = [p for p in task.model.parameters() if p.requires_grad]
     if recipe.clip_norm is not None:
         nn.utils.clip_grad_norm_(trained, recipe.clip_norm)
-    return counter.get_total_flops(), sum(kept.values())
+    return counter.get_total_flops(), sum(tensor.nbytes for tensor in kept.values())
 
 
 def _loss(task: Task, batch: Batch) -> Tensor:

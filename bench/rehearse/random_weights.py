@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from lightning_bench.bench.run import initial_weights
 from lightning_bench.bench.spec import WEIGHTS, RunSpec, Scalar
 from lightning_bench.common.files import locked
-from lightning_bench.common.messages import first_line
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources import repository
+from lightning_bench.models.weights.load_weights import read_weights
 
 #: Of repositories of encoders, what differs from transformers' BertConfig, which is BERT-base's.
 BERT_CONFIGURATIONS: Mapping[str, Mapping[str, int]] = {
@@ -75,9 +75,13 @@ def is_at_hand(name: str) -> bool:
     return True
 
 
-def random_state(name: str, device: str) -> dict[str, Tensor]:
-    """Weights as those that are published under a name, but random."""
-    return {key: value.detach() for key, value in _timm_model(name, device).state_dict().items()}
+def state(name: str, device: str) -> dict[str, Tensor]:
+    """The weights that are published under a name on a device, else random ones like them."""
+    if is_at_hand(name):
+        read = read_weights(initial_weights.published(name))
+    else:
+        read = _timm_model(name, device).state_dict()
+    return {key: value.detach().to(device) for key, value in read.items()}
 
 
 def save_random(name: str, folder: Path) -> Path:
@@ -87,24 +91,24 @@ def save_random(name: str, folder: Path) -> Path:
     path = folder / f"{name.replace('/', '--')}.safetensors"
     with locked(folder / f"{path.name}.lock"):
         if not path.is_file():
-            state = {key: v.contiguous() for key, v in random_state(name, "cpu").items()}
+            made = {key: v.contiguous() for key, v in _timm_model(name, "cpu").state_dict().items()}
             beside = path.with_suffix(".part")
-            safetensors.torch.save_file(state, beside)
+            safetensors.torch.save_file(made, beside)
             beside.replace(path)
     return path
 
 
 def _timm_model(name: str, device: str) -> nn.Module:
+    """The architecture of a checkpoint; some on the hub have tags that timm doesn't list."""
     import timm
 
     prefix, _, model = name.partition("/")
-    if prefix != "timm":
+    architecture = model.partition(".")[0]
+    if prefix != "timm" or not timm.is_model(architecture):
         raise NoConfiguration(f"the configuration of {name} is not at hand")
-    try:
-        with torch.device(device):
-            made: nn.Module = timm.create_model(model, pretrained=False)
-    except RuntimeError as error:
-        raise NoConfiguration(f"{name}: {first_line(error)}") from error
+    listed = model in timm.list_pretrained()
+    with torch.device(device):
+        made: nn.Module = timm.create_model(model if listed else architecture, pretrained=False)
     return made
 
 

@@ -190,8 +190,7 @@ class Rehearsal:
         """The initial weights as shapes, with a name, and whether the head is taken, too."""
         spec = self.job.spec
         if spec.weights:
-            state = random_weights.random_state(spec.weights, device)
-            return state, spec.weights, True
+            return random_weights.state(spec.weights, device), spec.weights, True
         if spec.start is None:
             return None
         with torch.device(device):
