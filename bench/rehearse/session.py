@@ -176,15 +176,24 @@ def _result(worker: _Worker) -> Rehearsed:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder for all that is written, gone afterwards."""
-    before = os.environ.get("TMPDIR")
+    """A folder for all that is written, by libraries too, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="bench-rehearse-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "weights").mkdir()
-        os.environ["TMPDIR"] = name  # of the workers, for what torch writes
-        try:
+        # Of the workers: what torch and `datasets` write.
+        with _environment_of({"TMPDIR": name, "HF_DATASETS_CACHE": f"{name}/datasets"}):
             yield folder
-        finally:
-            os.environ.pop("TMPDIR")
-            if before is not None:
-                os.environ["TMPDIR"] = before
+
+
+@contextmanager
+def _environment_of(changes: Mapping[str, str]) -> Iterator[None]:
+    """The environment with these variables, which processes that start meanwhile inherit."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value

@@ -167,10 +167,14 @@ def test_images_of_ones_own_and_data_that_is_not_at_hand(tmp_path: Path) -> None
         for number in range(30):
             image = Image.new("RGB", (40 + number, 30), (number, 0, 0))
             image.save(tmp_path / "pictures" / name / f"{number}.png")
-    data = ["folder:pictures", {"name": "cifar10", "image_size": 16}, "vtab-caltech101"]
+    streamed = {"name": "imagenet1k", "image_size": 64}
+    data = ["folder:pictures", {"name": "cifar10", "image_size": 16}, "vtab-caltech101", streamed]
     entries = {"LeNet": {"model": "mlp", "args": {"width": 8}}}
     (tmp_path / "page.yaml").write_text(page(entries, data), encoding="utf-8")
-    done = rehearse(tmp_path, "page.yaml", "--format", "json")
+    home = tmp_path / "home"
+    own = {"HOME": str(home), "HF_HOME": None, "XDG_CACHE_HOME": None, "HF_DATASETS_CACHE": None}
+    done = rehearse(tmp_path, "page.yaml", "--format", "json", env=own)
+    assert not list(home.rglob("*.arrow"))  # nor does `datasets` keep anything
     rows = {row["dataset"]: row for row in json.loads(done.stdout)}
     assert done.returncode == 0, done.stdout + done.stderr
     assert rows["folder:pictures"]["real"] == "data"
