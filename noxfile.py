@@ -4,6 +4,7 @@ nox -s lint types      style and types
 nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
+nox -s rehearse        every study at every scale, for two steps (not run by default)
 nox -s lock            write constraints.txt anew (not run by default)
 """
 
@@ -43,14 +44,21 @@ def imports(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Whatever is not marked slow."""
-    _pytest(session, "not slow")
+    """Whatever is not marked slow, nor a rehearsal."""
+    _pytest(session, "not slow and not rehearsal")
 
 
 @nox.session
 def slow(session: nox.Session) -> None:
     """What is marked slow; what needs a missing program is skipped by name."""
     _pytest(session, "slow")
+
+
+@nox.session
+def rehearse(session: nox.Session) -> None:
+    """Every study at every scale; one process starts the others, as many as there are cores."""
+    session.install(*CONSTRAINTS, "-e", ".[test]", env=COMPILE)
+    session.run("pytest", "-m", "rehearsal", *session.posargs)
 
 
 @nox.session

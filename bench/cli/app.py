@@ -18,6 +18,7 @@ from lightning_bench.bench.cli.commands.logs import logs_command
 from lightning_bench.bench.cli.commands.measure import measure_command
 from lightning_bench.bench.cli.commands.plan import plan_command
 from lightning_bench.bench.cli.commands.prepare import prepare_command
+from lightning_bench.bench.cli.commands.rehearse import rehearse_command
 from lightning_bench.bench.cli.commands.report import report_command
 from lightning_bench.bench.cli.commands.reproduce import reproduce_command
 from lightning_bench.bench.cli.commands.run import run_command
@@ -44,6 +45,7 @@ app.command("list")(list_command)
 app.command("describe")(describe_command)
 app.command("plan")(plan_command)
 app.command("prepare")(prepare_command)
+app.command("rehearse")(rehearse_command)
 app.command("run")(run_command)
 app.command("status")(status_command)
 app.command("logs")(logs_command)

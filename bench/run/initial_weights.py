@@ -76,7 +76,7 @@ def load(model: nn.Module, source: WeightsFile, spec: RunSpec) -> Start:
     digest = file_digest(source.path)
     if source.expected and digest != source.expected:
         raise DataError(f"the weights of {source} are damaged: {source.path}")
-    same = spec.start is None or _same_outputs(spec.start, spec)
+    same = spec.start is None or same_outputs(spec.start, spec)
     done = load_weights(model, read_weights(source.path), source=str(source), same_outputs=same)
     new = ", ".join(done.new[:_SHOWN]) + (" …" if len(done.new) > _SHOWN else "")
     print(  # noqa: T201 - the log
@@ -124,7 +124,7 @@ def folder_digest(folder: Path) -> str:
     )
 
 
-def _same_outputs(before: RunSpec, after: RunSpec) -> bool:
+def same_outputs(before: RunSpec, after: RunSpec) -> bool:
     """Whether the outputs of two runs mean the same: words, or the same classes."""
     one, other = dataset_of(before.data), dataset_of(after.data)
     if one.task != other.task:
