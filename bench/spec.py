@@ -9,14 +9,15 @@ what was done before, keeps every older key. So a default, once released, never 
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 KEY_VERSION = 1
 
 Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lamb"]
 Schedule = Literal["constant", "linear", "cosine"]
+Interpolation = Literal["bicubic", "bilinear"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 #: Model arguments that name a repository of weights; where it lies on a machine is in no key.
 WEIGHTS = frozenset({"encoder", "weights"})
@@ -92,6 +93,22 @@ class DataSpec(Settings):
     shifts: Annotated[
         int, Field(ge=0, description="test also images moved right by 1 to so many pixels")
     ] = 0
+    mean: (
+        Annotated[tuple[float, ...], Field(strict=False, description="normalise images by it")]
+        | None
+    ) = None
+    std: Annotated[tuple[float, ...], Field(strict=False, description="and by this")] | None = None
+    interpolation: Interpolation | None = None
+    crop: (
+        Annotated[float, Field(gt=0, le=1, description="part of the shorter side that is seen")]
+        | None
+    ) = None
+
+    @model_validator(mode="after")
+    def _both_moments(self) -> Self:
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std are given together")
+        return self
 
 
 class RunSpec(Settings):

@@ -59,8 +59,10 @@ class DataSet:
     # images
     channels: int = 0
     image_size: int = 0
-    mean: tuple[float, ...] = ()  # where the training split is too large to be measured
+    mean: tuple[float, ...] = ()  # otherwise measured on the training split
     std: tuple[float, ...] = ()
+    crop: float = 1.0  # the part of the shorter side that evaluation sees
+    interpolation: Literal["bicubic", "bilinear"] = "bicubic"
     relabelled: str | None = None  # repository and file of other labels for the test
     # text
     tokenizer: str = ""
@@ -129,4 +131,7 @@ class DataSet:
         prose = {"title", "policy", "source", "licence", "citation", "download_bytes"}
         asked = {"shots", "shifts"}  # told by the run's key
         counted = self.__dataclass_fields__.keys() - prose - asked
+        # Younger than the runs and caches that know the others.
+        plain = {"crop": 1.0, "interpolation": "bicubic"}
+        counted -= {name for name, value in plain.items() if getattr(self, name) == value}
         return {name: getattr(self, name) for name in counted}

@@ -187,6 +187,7 @@ def train_once(
             val=sizes["val"],
             test=test.scored,
             revision=revision(data.entry),
+            preprocessing=data.preprocessing,
         ),
         parameters=size.parameters,
         trainable_parameters=size.trainable,

@@ -98,6 +98,10 @@ def find(
     tokenizer: str | None = None,
     shots: int | None = None,
     shifts: int = 0,
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
+    interpolation: str | None = None,
+    crop: float | None = None,
 ) -> DataSet:
     """Return the entry of a name with these settings; DataError names the nearest known name."""
     prefix, colon, path = name.partition(":")
@@ -111,15 +115,19 @@ def find(
         entry = entries()[name]
     else:
         raise DataError(f"unknown data set {name!r}{nearest(name, entries())}")
-    settings = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
+    settings: dict[str, Any] = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
     settings |= {"shots": shots, "shifts": shifts or None}
+    settings |= {"mean": mean, "std": std, "interpolation": interpolation, "crop": crop}
     return _with(entry, {key: value for key, value in settings.items() if value is not None})
+
+
+_OF_IMAGES = {"image_size", "shifts", "mean", "std", "interpolation", "crop"}
 
 
 def _with(entry: DataSet, settings: dict[str, Any]) -> DataSet:
     """The entry with other settings; those that mean nothing for it are a DataError."""
     for key in settings.keys() - {"shots"}:
-        if (key in {"image_size", "shifts"}) != (entry.kind == "image"):
+        if (key in _OF_IMAGES) != (entry.kind == "image"):
             raise DataError(f"{entry.name} is a data set of {entry.kind}s and has no {key}")
     if settings.keys() & {"shots", "shifts"} and entry.task != "classify":
         raise DataError(f"{entry.name} has no classes: no shots of each, no shifts")

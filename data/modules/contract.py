@@ -73,6 +73,11 @@ class DataModule(pl.LightningDataModule, ABC):
     def _loader(self, name: str, *, shuffle: bool = False) -> Loader:
         """This rank's batches of a split."""
 
+    @property
+    def preprocessing(self) -> str:
+        """How images were resized and normalised, in words; empty for texts."""
+        return ""
+
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""
         return self.entry.facts()

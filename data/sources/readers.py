@@ -3,11 +3,9 @@
 import gzip
 import json
 import re
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +15,10 @@ import pyarrow.parquet as pq
 
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.sources import tar_index
+from lightning_bench.data.sources.tar_index import IMAGES, damaged
 
 _PIECE = 2048
-_IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
 class Encoded(NamedTuple):
@@ -105,7 +104,7 @@ class ParquetReader(Reader):
                     for batch in file.iter_batches(batch_size=_PIECE, columns=[column]):
                         yield batch.column(0)
             except (pa.ArrowException, OSError) as error:
-                raise DataError(_damaged(self.where, path, error)) from None
+                raise DataError(damaged(self.where, path, error)) from None
 
 
 class TarReader(Reader):
@@ -113,43 +112,16 @@ class TarReader(Reader):
 
     def labels(self, column: str) -> np.ndarray:
         """The integers in the members of this extension."""
-        labels = []
-        for row, (key, data) in enumerate(self._members({f".{column}"})):
-            if not data.strip().isdigit():
-                raise DataError(f"{self.where}, row {row}: {key}.{column} holds {data[:20]!r}")
-            labels.append(int(data))
-        return np.array(labels, dtype=np.int64)
+        return np.array(tar_index.index(self.where, self.files, column).labels)
 
     def column(self, name: str) -> Iterator[list[Any]]:
         """The images in pieces, each that of the label in its place."""
         del name  # whichever extension the images have
-        piece: list[Encoded] = []
-        pairs = zip_longest(self._members(_IMAGES), self._members({".cls"}), fillvalue=("", b""))
-        for row, ((key, data), (labelled, _)) in enumerate(pairs):
-            if key != labelled:
-                raise DataError(
-                    f"{self.where}, row {row}: the image is {key or 'missing'!r}, "
-                    f"the label that of {labelled or 'none'!r}"
-                )
-            piece.append(Encoded(data, key))
-            if len(piece) == _PIECE:
-                yield piece
-                piece = []
-        yield piece
-
-    def _members(self, suffixes: set[str]) -> Iterator[tuple[str, bytes]]:
-        for path in self.files:
-            try:
-                _check_end(path)
-                with tarfile.open(path) as file:
-                    for member in file:
-                        name = Path(member.name)
-                        if name.suffix.lower() in suffixes and (
-                            content := file.extractfile(member)
-                        ):
-                            yield str(name.with_suffix("")), content.read()
-            except (tarfile.TarError, OSError, ValueError) as error:
-                raise DataError(_damaged(self.where, path, error)) from None
+        images = tar_index.index(self.where, self.files)
+        for start in range(0, len(images.labels), _PIECE):
+            rows = range(start, min(start + _PIECE, len(images.labels)))
+            found = (images[row] for row in rows)
+            yield [Encoded(image["bytes"], image["path"]) for image in found]
 
 
 class LinesReader(Reader):
@@ -167,7 +139,7 @@ class LinesReader(Reader):
                         paragraphs = re.split(r"\n\s*\n", file.read())
                         yield [text.strip() for text in paragraphs if text.strip()]
             except (OSError, EOFError, UnicodeDecodeError) as error:
-                raise DataError(_damaged(self.where, path, error)) from None
+                raise DataError(damaged(self.where, path, error)) from None
 
     def _value(self, path: Path, row: int, line: str, name: str) -> str:
         try:
@@ -217,20 +189,4 @@ def reader_of(files: list[Path]) -> type[Reader]:
 
 def is_image(path: Path) -> bool:
     """Whether a file is an image by its name."""
-    return path.suffix.lower() in _IMAGES
-
-
-def _check_end(path: Path) -> None:
-    """Raise a ReadError where a tar file doesn't end as it must, in two blocks of zeros.
-
-    Cut between two members it would only seem to be shorter.
-    """
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 1024))
-        if any(file.read()):
-            raise tarfile.ReadError("it ends too soon")
-
-
-def _damaged(where: str, path: Path, error: Exception) -> str:
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return f"{where}: {path.name} is damaged ({first}); fetch it again"
+    return path.suffix.lower() in IMAGES

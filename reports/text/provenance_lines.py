@@ -118,10 +118,12 @@ def _data(dataset: str, runs: Sequence[ReportedRun]) -> str:
         f" fingerprint {mark[:12]}" + (f", commit {revision[:12]}" if revision else "")
         for train, val, test, mark, revision in sorted(seen)
     ]
+    images = sorted({r.data.preprocessing for r in records if r.data and r.data.preprocessing})
+    treated = f"; images with {', or '.join(images)}" if images else ""
     if any(record.spec.data.shots for record in records):
-        return "Drawn anew for each seed: " + "; ".join(descriptions)
+        return "Drawn anew for each seed: " + "; ".join(descriptions) + treated
     warning = "Not the same data in every run: " if len(descriptions) > 1 else ""
-    return warning + "; ".join(descriptions)
+    return warning + "; ".join(descriptions) + treated
 
 
 def _code(records: Iterable[Record]) -> str:

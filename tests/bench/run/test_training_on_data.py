@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from lightning_bench.bench.run.loading import DataProblem
@@ -123,3 +124,24 @@ def test_predictions_that_are_no_whole_numbers_are_kept(tmp_path: Path) -> None:
     assert all(np.array_equal(kept[name], values[name]) for name in values)
     assert kept["target"].dtype == np.int16
     assert kept["index"].dtype == np.uint32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["vit-b16", "mixer-b16", "timm/resnetv2_50x1_bit"])
+def test_cifar10_enlarged_to_224_pixels_trains_and_scores(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real images at the published shape, a few of them: two steps, validation and test."""
+    if DATA is None:
+        pytest.skip("no data mirror: set BENCH_DATA")
+    for split, rows in (("train", 20), ("test", 4)):
+        (path,) = (DATA / "uoft-cs/cifar10/plain_text").glob(f"{split}-*.parquet")
+        copy = tmp_path / "uoft-cs/cifar10/plain_text" / path.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pq.read_table(path).slice(0, rows), copy)
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    data = {"name": "cifar10", "image_size": 224, "sample": True}
+    outcome = run(model, {}, data, batch_size=9, flip=True)
+    assert (outcome.data.train, outcome.data.val, outcome.scored) == (18, 2, 4)
+    assert [epoch.step for epoch in outcome.curve] == [2]
+    assert outcome.data.preprocessing.startswith("mean 0.")
