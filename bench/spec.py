@@ -9,6 +9,7 @@ what was done before, keeps every older key. So a default, once released, never 
 
 import hashlib
 import json
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -65,6 +66,21 @@ class Recipe(Settings):
     ] = 0.0
     freeze: Annotated[bool, Field(description="train the head alone: a linear probe")] = False
     accumulate: Annotated[int, Field(ge=1, description="parts of a batch, one step")] = 1
+    steps: Annotated[int, Field(ge=1, description="of the optimiser, instead of epochs")] | None = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _epochs_or_steps(self) -> Self:
+        if self.steps is not None and self.epochs != type(self).model_fields["epochs"].default:
+            raise ValueError("epochs or steps, not both (`steps: null` takes them back)")
+        return self
+
+    def length(self, batches: int) -> tuple[int, int]:
+        """How many epochs and steps a training has, with so many batches in an epoch."""
+        if self.steps is None:
+            return self.epochs, self.epochs * batches
+        return math.ceil(self.steps / max(1, batches)), self.steps
 
 
 class ModelSpec(Settings):

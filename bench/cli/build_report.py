@@ -140,6 +140,7 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
             name: [*dataset.reported, *_measured(plan, name)] for name, dataset in datasets.items()
         },
         counted=_counted(study) if not study.seeds else {},
+        before=from_plan.before(plan, store),
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
         higher_is_better=dict(data_catalogue.HIGHER_IS_BETTER),
         percent=[*PERCENT, *_shifted(datasets.values())],

@@ -16,7 +16,7 @@ from pytorch_lightning.utilities import disable_possible_user_warnings
 from lightning_bench.bench.execute.job import Strategy
 from lightning_bench.bench.run.distributed import Rank, RankEnvironment
 from lightning_bench.bench.run.fsdp import ShardedStrategy
-from lightning_bench.bench.spec import Precision, Recipe
+from lightning_bench.bench.spec import Precision
 
 _AUTOCAST: dict[Precision, Literal["bf16-mixed", "16-mixed"]]
 _AUTOCAST = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -32,11 +32,16 @@ class ForwardMixedPrecision(MixedPrecision):
 
 
 def make_trainer(
-    recipe: Recipe, rank: Rank, device: str, strategy: Strategy, callbacks: Sequence[pl.Callback]
+    precision: Precision,
+    epochs: int,
+    rank: Rank,
+    device: str,
+    strategy: Strategy,
+    callbacks: Sequence[pl.Callback],
 ) -> pl.Trainer:
     """The trainer of one rank; it says and saves nothing by itself."""
     plugins: list[Any] = [RankEnvironment(rank)]
-    if mode := _AUTOCAST.get(recipe.precision):
+    if mode := _AUTOCAST.get(precision):
         plugins.append(ForwardMixedPrecision(mode, device))
     return pl.Trainer(
         accelerator="gpu" if device == "cuda" else device,
@@ -44,7 +49,7 @@ def make_trainer(
         num_nodes=rank.nodes,
         strategy=_strategy(rank, strategy, device),
         plugins=plugins,
-        max_epochs=recipe.epochs,
+        max_epochs=epochs,
         # Ops without a deterministic form are worth a warning, and a mark in the record.
         deterministic="warn",
         callbacks=list(callbacks),

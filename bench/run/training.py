@@ -140,7 +140,7 @@ def train_once(
     task = make_task(model, data.entry, spec.recipe)
     probe = make_probe(spec, data)
     loader = data.train_dataloader() if spec.recipe.epochs else None
-    task.progress.total_steps = spec.recipe.epochs * len(loader) if loader else 0
+    epochs, task.progress.total_steps = spec.recipe.length(len(loader)) if loader else (0, 0)
 
     resumed = control.checkpoints.newest(rank) if control.checkpoints else None
     history = _History(resumed, control.started, on_epoch, data.sizes.get("val", 0), probe)
@@ -158,7 +158,7 @@ def train_once(
         state = resumed.state if resumed else None
         pacing = ControlCallback(loader, control, history.state, state, len(validation))
         callbacks += [pacing, final]
-    trainer = make_trainer(spec.recipe, rank, device, strategy, callbacks)
+    trainer = make_trainer(spec.recipe.precision, epochs, rank, device, strategy, callbacks)
     data.feed.attach(trainer.strategy.root_device)
     pruned = False
     try:

@@ -61,6 +61,8 @@ def _does_nothing(setting: str, dataset: str) -> str:
 
 def _epochs(study: Study) -> Iterator[PageError]:
     for entry in study.resolved.values():
+        if study.search is not None and entry.recipe.steps is not None:
+            yield PageError(_place(entry, "steps"), "a search counts epochs, not steps")
         if not entry.recipe.epochs and not entry.page.start and not entry.page.weights:
             needs = f"0 epochs train nothing: {entry.label} needs `start` or `weights`"
             yield PageError(_place(entry, "epochs"), needs)
@@ -144,6 +146,15 @@ def _probes(study: Study) -> Iterator[PageError]:
             yield PageError(("probes",), f"there is no probe {name!r}{nearest(name, PROBES)}")
 
 
+def _stand_ins(study: Study) -> Iterator[PageError]:
+    for label, entry in study.entries.items():
+        if entry.stands_for and entry.published:
+            yield PageError(
+                ("entries", label, "published"),
+                f"{label} stands for {entry.stands_for}, and reproduces no printed row",
+            )
+
+
 def _searched(study: Study) -> Iterator[PageError]:
     for label, entry in study.entries.items():
         if entry.space and study.search is None:
@@ -196,6 +207,7 @@ RULES = (
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
     PageRule("probes", "every probe is known", _probes),
     PageRule("stages", "an entry starts from every stage", _stages),
+    PageRule("stand-ins", "what stands for another network reproduces no print", _stand_ins),
     PageRule("searched", "only what is searched has a space", _searched),
     PageRule("fresh seeds", "no final run has a seed that chose its settings", _fresh_seeds),
     PageRule("spaces", "every parameter can be drawn and matters to an entry", _spaces),

@@ -68,6 +68,8 @@ class ImageData(DataModule):
                 name: Images(kept.array(f"{name}-pixels"), kept.array(f"{name}-labels"))
                 for name in kept.facts["splits"]
             }
+            if entry.relabelled_split == "real":
+                splits["real"] = Images(splits["test"].pixels, kept.array("real-labels"))
             self.fingerprint = kept.fingerprint
             measured = (torch.tensor(kept.facts[name]) for name in ("mean", "std"))
             self.mean, self.std = stated or measured
@@ -122,9 +124,10 @@ class ImageData(DataModule):
     ) -> "ImageLoader":
         source, shift = self.entry.made_of(name)
         images = self.splits[source]
+        labels = self.splits[name].labels if name in self.splits else images.labels
         return ImageLoader(
             torch.from_numpy(images.pixels),
-            torch.from_numpy(images.labels),
+            torch.from_numpy(labels),
             mean=self.mean,
             std=self.std,
             classes=self.entry.classes,
@@ -325,7 +328,7 @@ def _decode(
 def _relabel(draft: cache.Draft, entry: DataSet, test: Reader) -> None:
     assert entry.relabelled is not None
     names = [e.name for piece in test.column(entry.columns[0]) for e in piece]
-    draft.save("test-labels", imagenet_real.labels(entry.relabelled, names))
+    draft.save(f"{entry.relabelled_split}-labels", imagenet_real.labels(entry.relabelled, names))
 
 
 def stated_moments(entry: DataSet) -> tuple[Tensor, Tensor] | None:

@@ -80,21 +80,23 @@ class StreamedImages(ImageData):
         entry = self.entry
         tests = tuple({entry.made_of(name)[0]: None for name in entry.tests})
         wanted = tests if stage == "test" and entry.mean else None
-        if self.sources.keys() >= {s for s in wanted or entry.splits if entry.serves(s, stage)}:
+        served = {entry.made_of(s)[0] for s in wanted or entry.splits if entry.serves(s, stage)}
+        if self.sources.keys() >= served:
             return
         readers = source_splits(entry, wanted)
         self._take(readers)
         digest = self._digest(readers)
         if entry.relabelled:
             self._relabel_test(entry.relabelled)
-            digest.update(self._labels["test"].tobytes())
+            digest.update(self._labels[entry.relabelled_split].tobytes())
         self.fingerprint = digest.hexdigest()
         self.names = next(iter(readers.values())).names(entry.label)
         self.mean, self.std = stated_moments(entry) or self._measured_moments(readers)
         if entry.shots and "train" in self.sources:
             self._keep_shots()
-        for name in [name for name in self.sources if not entry.serves(name, stage)]:
-            del self.sources[name], self._labels[name]
+        for kept in (self.sources, self._labels):
+            for name in [name for name in kept if not entry.serves(name, stage)]:
+                del kept[name]
 
     def _take(self, readers: Mapping[str, Reader]) -> None:
         """Make up the splits out of the source's, with labels that are checked."""
@@ -156,7 +158,7 @@ class StreamedImages(ImageData):
     def _relabel_test(self, place: str) -> None:
         table, _ = self.sources["test"]
         names = [cell["path"] or "" for cell in table[self.entry.columns[0]]]
-        self._labels["test"] = imagenet_real.labels(place, names)
+        self._labels[self.entry.relabelled_split] = imagenet_real.labels(place, names)
 
     def _keep_shots(self) -> None:
         table, rows = self.sources["train"]
@@ -181,7 +183,7 @@ class StreamedImages(ImageData):
         self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
     ) -> "StreamedLoader":
         source, shift = self.entry.made_of(name)
-        labels = self._labels[source]
+        labels = self._labels.get(name, self._labels[source])
         return StreamedLoader(
             self._decoder(source, augmentation),
             torch.from_numpy(labels),

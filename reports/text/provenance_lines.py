@@ -59,7 +59,12 @@ def departures(study: Study) -> list[str]:
                 settings = ", ".join(f"{key.replace('_', ' ')} {own[key]}" for key in own)
                 what = f"{spec.name} with {settings or 'its own settings'}"
                 data.setdefault(what, []).append(label)
-    return [
+    stand_ins = [
+        f"{label} stands for {entry.stands_for}, which is not trained at this scale."
+        for label, entry in study.entries.items()
+        if entry.stands_for
+    ]
+    return stand_ins + [
         f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} {done} {what}."
         for done, departed in (("trained with", recipes), ("given", data))
         for what, labels in departed.items()

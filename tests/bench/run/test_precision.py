@@ -9,7 +9,7 @@ from lightning_bench.bench.run.determinism import use_deterministic_algorithms
 from lightning_bench.bench.run.distributed import ALONE
 from lightning_bench.bench.run.precision import kernels, set_float32_precision
 from lightning_bench.bench.run.trainer import make_trainer
-from lightning_bench.bench.spec import Precision, Recipe
+from lightning_bench.bench.spec import Precision
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_what_runs_without_a_trainer_has_the_kernels_of_one() -> None:
         use_deterministic_algorithms()
         alone = kernels(), torch.is_deterministic_algorithms_warn_only_enabled()
         torch.use_deterministic_algorithms(False)
-        make_trainer(Recipe(), ALONE, "cpu", "ddp", [])
+        make_trainer("fp32", 1, ALONE, "cpu", "ddp", [])
         assert (kernels(), torch.is_deterministic_algorithms_warn_only_enabled()) == alone
         assert kernels().deterministic
     finally:

@@ -38,6 +38,15 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "metrics": ({"epochs_to": {"acuracy": 0.9}}, ("epochs_to", "acuracy")),
     "probes": ({"probes": ["toeplits"]}, ("probes",)),
     "stages": ({"entries": {"B": {"model": "mlp"}}}, ("stages", "first")),
+    "stand-ins": (
+        {
+            "entries": {
+                **PAGE["entries"],
+                "B": {"model": "mlp", "stands_for": "x", "published": "y"},
+            }
+        },
+        ("entries", "B", "published"),
+    ),
     "searched": (
         {"entries": {"A": {"model": "mlp", "start": "first", "space": LR}}},
         ("entries", "A", "space"),
