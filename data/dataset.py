@@ -97,7 +97,7 @@ class DataSet:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """The metrics that tables show: the test's, and the first one of other labels and shifts."""
+        """The metrics that tables show: the test's, the first of other labels and of shifts."""
         shifted = (f"{self.metrics[0]}_shift{pixels}" for pixels in range(1, self.shifts + 1))
         real = (f"{self.metrics[0]}_real",) if self.relabelled_split == "real" else ()
         return (*self.metrics, *real, *shifted)

@@ -2,9 +2,9 @@
 
 A page has `data_sets`, by name, and the `defaults` that they share; their fields are those of
 `DataSet` (data/dataset.py). Besides these names, `folder:PATH` is any folder of images
-(`PATH/CLASS/…` or `PATH/SPLIT/CLASS/…`), and `text:PATH` any .txt file, folder of them, or parquet
-with a column `text`; a relative PATH starts at the data mirror, so that a run's key holds no
-machine's path.
+(`PATH/CLASS/…` or `PATH/SPLIT/CLASS/…`), and `text:PATH` any .txt file (a paragraph is an example),
+folder of them, or parquet or .csv with a column `text`; a .csv with a column `label` too is to be
+classified. A relative PATH starts at the data mirror, so that a run's key holds no machine's path.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,7 +71,28 @@ def _pairs(corpus: DataSet) -> Iterator[DataSet]:
 
 
 def _users_texts(path: str) -> DataSet:
-    """The entry of somebody's own texts, for masked language modelling."""
+    """The entry of somebody's own texts, to be classified where they have labels.
+
+    A table (.csv, .tsv) has a column `text`, and perhaps `label`; without labels masked words are
+    filled in.
+    """
+    if path.endswith((".csv", ".tsv")):
+        from lightning_bench.data.sources.user_text import labels_of  # looks at the disk
+
+        if labels := labels_of(path):
+            masked = _masked(path)
+            return replace(
+                masked,
+                task="classify",
+                classes=len(labels),
+                labels=labels,
+                metrics=("accuracy",),
+                policy="10 % of each class for validation, 10 % for test, seed 0",
+            )
+    return _masked(path)
+
+
+def _masked(path: str) -> DataSet:
     return DataSet(
         name=f"text:{path}",
         title=f"The texts in {path}",

@@ -105,11 +105,19 @@ class DataModule(pl.LightningDataModule, ABC):
         )
 
 
+def _module(entry: DataSet, recipe: Mapping[str, Any]) -> str:
+    """The module of a data set; what is cropped and resized at random is decoded as it is read."""
+    embedded = entry.kind == "image" and not entry.columns
+    if entry.kind == "image" and recipe.get("resized_crop") and not embedded:
+        return "lightning_bench.data.modules.streamed_images"
+    return entry.module
+
+
 def make(
     entry: DataSet, *, recipe: Mapping[str, Any], batch_size: int, seed: int, **options: Any
 ) -> DataModule:
     """Make the data module of a data set."""
-    module = importlib.import_module(entry.module)
+    module = importlib.import_module(_module(entry, recipe))
     data: DataModule = module.make(
         entry, recipe=recipe, batch_size=batch_size, seed=seed, **options
     )

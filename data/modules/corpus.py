@@ -23,6 +23,7 @@ from lightning_bench.data.transforms.masking import Masking
 _FORMAT = 3
 _PIECE = 4096
 _ROWS = 1 << 16
+_FEWEST = 10
 
 
 class Corpus(TextData):
@@ -110,6 +111,7 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         column = entry.columns[0]
         # Texts have no labels: all are of one class.
         unlabelled = {n: np.zeros(r.count(column), np.int64) for n, r in readers.items()}
+        _demand_enough(entry, unlabelled)
         parts = split.assign_rows(entry, unlabelled, sample=sample)
 
         def texts(part: str) -> Iterator[str]:
@@ -134,6 +136,16 @@ def load(entry: DataSet, *, sample: bool = False) -> cache.Bundle:
         draft.facts["splits"] = list(parts)
 
     return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.length}", made_from, fill)
+
+
+def _demand_enough(entry: DataSet, found: Mapping[str, np.ndarray]) -> None:
+    """Texts of somebody's own must be enough for a tenth of them to be some."""
+    count = len(found["train"])
+    if entry.name.startswith("text:") and count < _FEWEST:
+        raise DataError(
+            f"{entry.name}: {count} text{'s' * (count != 1)}, too few to hold out a tenth "
+            f"({_FEWEST} at least); in a .txt an empty line ends a text"
+        )
 
 
 def digest_of_texts(readers: Mapping[str, Reader]) -> str:

@@ -46,7 +46,7 @@ class ImageData(DataModule):
         self.augmentation = augmentation or Augmentation()
         if self.augmentation.resized_crop:
             raise DataError(
-                f"{self.entry.name} is kept at one size: resized_crop is for streamed images"
+                f"{self.entry.name} is kept at one size: resized_crop is for images in files"
             )
         self.splits: dict[str, Images] = {}
         self.names: tuple[str, ...] = ()

@@ -1,13 +1,15 @@
 """Readers of the files of one split, piece by piece: parquet, tar, lines of text, folders."""
 
+import csv
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,8 @@ from lightning_bench.data.sources import tar_index
 from lightning_bench.data.sources.tar_index import IMAGES, damaged
 
 _PIECE = 2048
+#: Endings of tables in text.
+TABLES = {".csv", ".tsv"}
 
 
 class Encoded(NamedTuple):
@@ -179,11 +183,60 @@ class FolderReader(Reader):
             yield [Encoded(path.read_bytes(), str(path)) for path in part]
 
 
+class CsvReader(Reader):
+    """A table of texts, a header and a row an example, with commas or (.tsv) tabs between."""
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """The labels as they are written, in alphabetical order."""
+        return tuple(sorted(set(self._values(column))))
+
+    def labels(self, column: str) -> np.ndarray:
+        """The place of each row's label among their names."""
+        number = {name: i for i, name in enumerate(self.names(column))}
+        return np.array([number[value] for value in self._values(column)], dtype=np.int64)
+
+    def column(self, name: str) -> Iterator[list[Any]]:
+        """The values in pieces."""
+        values = self._values(name)
+        while piece := list(islice(values, _PIECE)):
+            yield piece
+
+    def header(self) -> list[str]:
+        """The columns' names."""
+        with self._open(self.files[0]) as file:
+            return next(self._rows(self.files[0], file), [])
+
+    def _values(self, name: str) -> Iterator[str]:
+        for path in self.files:
+            with self._open(path) as file:
+                rows = self._rows(path, file)
+                header = next(rows, [])
+                if name not in header:
+                    hint = nearest(name, header)
+                    raise DataError(f"{self.where}: {path.name} has no column {name!r}{hint}")
+                place = header.index(name)
+                for row, cells in enumerate(rows):
+                    if len(cells) != len(header) or not cells[place].strip():
+                        raise DataError(f"{self.where}, row {row} of {path.name}: no {name}")
+                    yield cells[place].strip()
+
+    def _rows(self, path: Path, file: Iterable[str]) -> Iterator[list[str]]:
+        try:
+            yield from csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+        except (csv.Error, OSError, UnicodeDecodeError) as error:
+            raise DataError(damaged(self.where, path, error)) from None
+
+    def _open(self, path: Path) -> TextIO:
+        return path.open(encoding="utf-8-sig", newline="")
+
+
 def reader_of(files: list[Path]) -> type[Reader]:
     """Tell by the first file's name how a split is to be read."""
     suffixes = files[0].suffixes if files else []
     if ".parquet" in suffixes:
         return ParquetReader
+    if suffixes and suffixes[-1] in TABLES:
+        return CsvReader
     return TarReader if ".tar" in suffixes else LinesReader
 
 

@@ -26,8 +26,10 @@ def plan_command(
     store: options.StoreFolder = options.DEFAULT_STORE,
     jobs: options.Jobs = None,
     output: options.OutputFormat = "table",
+    data_root: options.DataRoot = None,
 ) -> None:
     """Show each run of a study, where it stands and why, and the time that the rest will take."""
+    options.use_data_root(data_root)
     study, opened = open_study(name, scale, settings, store)
     plan = make_plan(study, opened)
     if output == "json":

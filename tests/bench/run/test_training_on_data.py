@@ -101,7 +101,7 @@ def test_pets_are_trained_with_all_augmentations(mirror: None) -> None:
     [
         ({"name": "polarity"}, {"flip": True}, "polarity: nothing here is done with flip"),
         ({"name": "digits"}, {"whole_words": True}, "nothing here is done with whole_words"),
-        ({"name": "digits"}, {"resized_crop": 0.5}, "resized_crop is for streamed images"),
+        ({"name": "digits"}, {"resized_crop": 0.5}, "resized_crop is for images in files"),
         ({"name": "digits", "length": 64}, {}, "digits is a data set of images and has no length"),
     ],
 )

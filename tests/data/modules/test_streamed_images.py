@@ -174,3 +174,36 @@ def test_moments_are_of_training_images_and_measured_once(
     second = StreamedImages(entry, batch_size=8, seed=1)
     second.setup("test")  # of a run that only scores: the moments are still training's
     assert torch.equal(second.mean, first.mean)
+
+
+def test_one_run_is_scored_by_both_sets_of_labels(mirror: Path) -> None:
+    """Of the same images: ImageNet's own labels, and ReaL's as a test of another name."""
+    entry = find("imagenet1k-both", image_size=32)
+    assert entry.reported == ("accuracy", "accuracy_real")
+    data = StreamedImages(entry, batch_size=50, seed=0, sample=True, workers=0)
+    data.setup("test")
+    assert data.sizes == {"test": 500, "real": 500}
+    own, real = data.test_dataloader()
+    assert (own.target.ndim, real.target.ndim) == (1, 2)
+    alone = StreamedImages(
+        find("imagenet1k-real", image_size=32), batch_size=50, seed=0, sample=True, workers=0
+    )
+    alone.setup("test")
+    assert torch.equal(real.target, alone.test_dataloader()[0].target)
+    one, other = next(iter(own)), next(iter(real))
+    assert torch.equal(one.inputs[0], other.inputs[0])
+
+
+def test_images_that_fit_into_memory_can_be_cropped_and_resized_at_random(tmp_path: Path) -> None:
+    own_images(tmp_path, sharded=False)
+    entry = find(f"folder:{tmp_path}", image_size=16)
+    assert not entry.streamed
+    data = contract.make(entry, recipe=RECIPE | {"resized_crop": 0.3}, batch_size=8, seed=0)
+    data.setup()
+    plain = contract.make(entry, recipe=RECIPE, batch_size=8, seed=0)
+    plain.setup()
+    cropped, whole = (next(iter(each.train_dataloader())) for each in (data, plain))
+    assert torch.equal(cropped.target, whole.target)
+    assert not torch.equal(cropped.inputs[0], whole.inputs[0])
+    tests = (next(iter(each.test_dataloader()[0])) for each in (data, plain))
+    assert torch.equal(*(batch.inputs[0] for batch in tests))
