@@ -1,4 +1,4 @@
-"""The slot for data that nobody else has, as the pages' heads tell it, with a folder of tar files."""
+"""The slot for data that nobody else has, filled as the pages tell, by a folder of tar files."""
 
 import io
 import tarfile

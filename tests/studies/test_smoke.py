@@ -28,7 +28,7 @@ SHOWN = {
     "cpu-transfer": ("Fine-tuned", MORE, "From scratch", "digits/accuracy"),
     "cpu-vision": ("ResNet-8", MORE, "ViT", "digits/accuracy"),
     "gmlp-specifications": ("gMLP-B/16", MORE, "gMLP-S/16", "parameters"),
-    "masked-lm-depth": ("gMLP, 18 blocks", LESS, "BERT, 6 layers", "python-docs/perplexity"),
+    "masked-lm-depth": ("gMLP, 2 blocks", LESS, "BERT, 1 layer", "python-docs/perplexity"),
     "mixer-finetuning": ("Mixer, fine-tuned", MORE, "Mixer", "digits/accuracy"),
     "mixer-specifications": ("Mixer-L/16", MORE, 207.5e6, "parameters"),
     "optimizers": ("Adam", MORE, 0.8, "digits/accuracy"),
@@ -39,16 +39,16 @@ SHOWN = {
         "Transformer, none",
         "polarity/accuracy",
     ),
-    "pretrained-transfer": ("Mixer", MORE, 0.5, "digits/accuracy"),
+    "pretrained-transfer": ("Mixer, 4 blocks", MORE, 0.5, "digits/accuracy"),
     "pretraining-size": ("ResNet, all", MORE, "ResNet, a tenth", "digits/accuracy"),
     "receptive-field": ("3 layers", MORE, "1 layer", "digits/accuracy"),
-    "sgu-variants": ("Multiplicative", LESS, "Additive", "python-docs/perplexity"),
+    "sgu-variants": ("Split", LESS, "Linear", "python-docs/perplexity"),
     "shift-robustness": ("ConvNet", MORE, "MLP", "digits/accuracy_shift1"),
     "text-embeddings": ("gMLP", MORE, 0.6, "entailment/accuracy"),
     "tiny-attention": ("aMLP", MORE, 0.6, "entailment/accuracy"),
     "toeplitz": ("tMLP, split", LESS, "gMLP, split", "python-docs/perplexity"),
     "vision-from-scratch": ("ResNet", MORE, "ViT", "digits/accuracy"),
-    "vit-transfer": ("BiT", MORE, 0.5, "digits/accuracy"),
+    "vit-transfer": ("ResNet, 8 layers", MORE, 0.5, "digits/accuracy"),
 }
 #: Tested by itself, and by other studies of its kind.
 ELSEWHERE = {"quickstart"}
