@@ -8,6 +8,7 @@ import torch
 from lightning_bench.models.registry.catalogue import entries, find
 from lightning_bench.models.registry.counting import flops, parameters
 from lightning_bench.models.registry.registry import create
+from lightning_bench.reports.tables import published_pages
 
 # From the audits of the published tables, and for ViT, ResNet and the others the counts of timm.
 EXACT = {
