@@ -277,14 +277,14 @@ def test_a_claim_names_the_test_examples_that_it_is_of(make):
 
 
 def test_a_row_that_stands_for_another_network_says_so(make) -> None:
-    request, runs = make.study({"A": [0.5, 0.6], "B": [0.5, 0.6]})
+    request, runs = make.study({"mlp": [0.5, 0.6], "lenet": [0.5, 0.6]})
     entries = {
-        label: entry.model_copy(update={"stands_for": "HaloNet" if label == "A" else ""})
+        label: entry.model_copy(update={"stands_for": "HaloNet" if label == "mlp" else ""})
         for label, entry in request.entries.items()
     }
     request = make.change(request, entries=entries)
     main = build(request, runs).tables[0]
     (note,) = [note for note in main.notes if note.text.startswith("stands for HaloNet")]
     marked = {row.label for row in main.rows if note.mark in row.cells[0].notes}
-    assert marked == {"A"}
-    assert provenance_lines.departures(request.study)[0].startswith("A stands for HaloNet")
+    assert marked == {"mlp"}
+    assert provenance_lines.departures(request.study)[0].startswith("mlp stands for HaloNet")

@@ -197,9 +197,7 @@ def test_a_corpus_is_packed_without_a_copy_in_memory(
     assert peak < 20e6  # bytes; as lists of arrays it was 600e6
     tokens, starts = draft.array("train-tokens"), draft.array("train-starts")
     assert len(tokens) == 20_000_000 + 2 * (len(starts) - 1)
-    inner = np.concatenate(
-        [tokens[a + 1 : b - 1] for a, b in pairwise(starts[:21])]
-    )
+    inner = np.concatenate([tokens[a + 1 : b - 1] for a, b in pairwise(starts[:21])])
     assert (inner == np.repeat(np.arange(20) % 7, 1000)[: len(inner)]).all()
     assert list(tmp_path.glob("*-stream")) == []
 
