@@ -354,9 +354,9 @@ class OneColumn:
 def _table(reader: Reader, column: str) -> Any:
     """The split as `datasets` maps it, its images left as bytes."""
     if isinstance(reader, FolderReader):
-        files = reader.files
+        paths = reader.files
         return OneColumn(
-            column, lambda row: {"bytes": files[row].read_bytes(), "path": str(files[row])}
+            column, lambda row: {"bytes": paths[row].read_bytes(), "path": str(paths[row])}
         )
     if isinstance(reader, TarReader):
         return OneColumn(column, tar_index.index(reader.where, reader.files).__getitem__)

@@ -69,9 +69,8 @@ def _without_pre_training(
 ) -> tuple[list[Column], list[list[Cell]]]:
     """The table of a study that has no stages."""
     place = [column.id for column in columns].index("before")
-    for cells in (columns, *grid):
-        del cells[place]
-    return columns, grid
+    kept = [row[:place] + row[place + 1 :] for row in grid]
+    return columns[:place] + columns[place + 1 :], kept
 
 
 def _pre_training(before: Sequence[ReportedRun], notes: Notes) -> Cell:

@@ -145,3 +145,14 @@ def test_cifar10_enlarged_to_224_pixels_trains_and_scores(
     assert (outcome.data.train, outcome.data.val, outcome.scored) == (18, 2, 4)
     assert [epoch.step for epoch in outcome.curve] == [2]
     assert outcome.data.preprocessing.startswith("mean 0.")
+
+
+def test_a_recipe_of_steps_ends_in_the_middle_of_an_epoch() -> None:
+    """Two steps an epoch, five in all; the learning rate falls to its end over just these."""
+    outcome = train(
+        spec("mlp", "digits", {"width": 8}, {"steps": 5, "batch_size": 500}),
+        device="cpu",
+        on_epoch=lambda _: None,
+    )
+    assert [(epoch.epoch, epoch.step) for epoch in outcome.curve] == [(1, 2), (2, 4), (3, 5)]
+    assert outcome.scored == 359
