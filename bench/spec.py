@@ -9,9 +9,10 @@ what was done before, keeps every older key. So a default, once released, never 
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+import math
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lightning_bench.data.dataset import SplitBy
 
@@ -19,6 +20,7 @@ KEY_VERSION = 1
 
 Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lamb"]
 Schedule = Literal["constant", "linear", "cosine"]
+Interpolation = Literal["bicubic", "bilinear"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 #: Model arguments that name a repository of weights; where it lies on a machine is in no key.
 WEIGHTS = frozenset({"encoder", "weights"})
@@ -72,6 +74,21 @@ class Recipe(Settings):
     ] = 0.0
     freeze: Annotated[bool, Field(description="train the head alone: a linear probe")] = False
     accumulate: Annotated[int, Field(ge=1, description="parts of a batch, one step")] = 1
+    steps: Annotated[int, Field(ge=1, description="of the optimiser, instead of epochs")] | None = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _epochs_or_steps(self) -> Self:
+        if self.steps is not None and self.epochs != type(self).model_fields["epochs"].default:
+            raise ValueError("epochs or steps, not both (`steps: null` takes them back)")
+        return self
+
+    def length(self, batches: int) -> tuple[int, int]:
+        """How many epochs and steps a training has, with so many batches in an epoch."""
+        if self.steps is None:
+            return self.epochs, self.epochs * batches
+        return math.ceil(self.steps / max(1, batches)), self.steps
 
 
 class ModelSpec(Settings):
@@ -104,6 +121,22 @@ class DataSpec(Settings):
     shifts: Annotated[
         int, Field(ge=0, description="test also images moved right by 1 to so many pixels")
     ] = 0
+    mean: (
+        Annotated[tuple[float, ...], Field(strict=False, description="normalise images by it")]
+        | None
+    ) = None
+    std: Annotated[tuple[float, ...], Field(strict=False, description="and by this")] | None = None
+    interpolation: Interpolation | None = None
+    crop: (
+        Annotated[float, Field(gt=0, le=1, description="part of the shorter side that is seen")]
+        | None
+    ) = None
+
+    @model_validator(mode="after")
+    def _both_moments(self) -> Self:
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std are given together")
+        return self
 
 
 class RunSpec(Settings):

@@ -17,6 +17,7 @@ MASKED = {"masked-lm", "pretrain"}
 HIGHER_IS_BETTER: Mapping[str, bool] = {
     "accuracy": True,
     "accuracy_mismatched": True,
+    "accuracy_real": True,
     "f1": True,
     "f1_mismatched": True,
     "matthews": True,
@@ -64,9 +65,11 @@ class DataSet:
     # images
     channels: int = 0
     image_size: int = 0
-    mean: tuple[float, ...] = ()  # where the training split is too large to be measured
+    mean: tuple[float, ...] = ()  # otherwise measured on the training split
     std: tuple[float, ...] = ()
-    relabelled: str | None = None  # repository and file of other labels for the test
+    crop: float = 1.0  # the part of the shorter side that evaluation sees
+    interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+    relabelled: str | None = None  # repository and file of other labels for the test, or for `real`
     # text
     tokenizer: str = ""
     vocab_size: int = 0
@@ -119,9 +122,15 @@ class DataSet:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """The metrics that tables show: those of the test, and the first one of each shift."""
+        """The metrics that tables show: the test's, the first of other labels and of shifts."""
         shifted = (f"{self.metrics[0]}_shift{pixels}" for pixels in range(1, self.shifts + 1))
-        return (*self.metrics, *shifted)
+        real = (f"{self.metrics[0]}_real",) if self.relabelled_split == "real" else ()
+        return (*self.metrics, *real, *shifted)
+
+    @property
+    def relabelled_split(self) -> str:
+        """The test split with other labels: `real`, of the test's images, or the test itself."""
+        return ("real" if "real" in self.splits else "test") if self.relabelled else ""
 
     def serves(self, split: str, stage: str | None) -> bool:
         """Whether a stage sees a split: "fit" sees no test split, None sees all."""
@@ -131,7 +140,7 @@ class DataSet:
         """The split whose examples these are, and by how many pixels they are moved right."""
         if self.shifts and split.startswith("shift"):
             return self.tests[0], int(split.removeprefix("shift"))
-        return split, 0
+        return ("test" if split == self.relabelled_split else split), 0
 
     @property
     def streamed(self) -> bool:
@@ -155,4 +164,7 @@ class DataSet:
         sizes = {"download_bytes", "train_tokens"}
         asked = {"split", "shots", "shifts"}  # told by the run's key
         counted = self.__dataclass_fields__.keys() - prose - sizes - asked
+        # Younger than the runs and caches that know the others.
+        plain = {"crop": 1.0, "interpolation": "bicubic"}
+        counted -= {name for name, value in plain.items() if getattr(self, name) == value}
         return {name: getattr(self, name) for name in counted}

@@ -47,6 +47,13 @@ def encode(
     return tokens, np.array(second, dtype=np.int32)
 
 
+def empty(draft: Draft, split: str, lengths: np.ndarray) -> np.ndarray:
+    """Make room on disk for the tokens of texts of these lengths, and say where each starts."""
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    draft.save(f"{split}-starts", starts)
+    return draft.empty(f"{split}-tokens", (int(starts[-1]),), np.int32)
+
+
 def save(
     draft: Draft, split: str, tokens: Sequence[np.ndarray], second: np.ndarray, labels: np.ndarray
 ) -> None:

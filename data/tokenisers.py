@@ -67,6 +67,17 @@ def load(name: str) -> Tokenizer:
     return word_piece(folder / "vocab.txt", lowercase=stated.get("do_lower_case", True))
 
 
+def demand(name: str) -> None:
+    """Raise DataError if the vocabulary of a tokeniser is nowhere to be had; fetches nothing."""
+    if name in {"", "words"} or name.startswith("train:") or Path(name).expanduser().exists():
+        return
+    known = _BERT if name == "bert-uncased" else (name,)
+    patterns = ("vocab.txt",) if name == "bert-uncased" else ("tokenizer.json", "vocab.txt")
+    places = (repository.locate(of, [p], kind="model") for of in known for p in patterns)
+    if all(place is None for place in places):
+        repository.demand(known[0], patterns[:1], kind="model")
+
+
 def word_piece(vocabulary: Path, *, lowercase: bool = True) -> Tokenizer:
     """BERT's tokeniser with the vocabulary of a file, a token a line."""
     try:

@@ -3,9 +3,9 @@
 Z = GELU(norm(X) U),   Y = s(Z) V + X,   where s is the spatial gating unit
 """
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lightning_bench.models.layers.activation import Activation, activation
 from lightning_bench.models.layers.drop_path import drop_paths
 from lightning_bench.models.layers.linear import Linear
 from lightning_bench.models.layers.patch_embedding import Patches
@@ -27,6 +27,7 @@ class Block(nn.Module):
         matrix: Matrix,
         attention: int,
         drop_path: nn.Module,
+        activation_name: Activation = "gelu",
     ) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width, eps=1e-6)
@@ -34,11 +35,12 @@ class Block(nn.Module):
         self.gate, gated = spatial_gate(gate, width, hidden, length, matrix, attention)
         self.v = Linear(gated, width)
         self.drop_path = drop_path
+        self.activation = activation(activation_name)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map B×S×C to B×S×C; where the mask B×S is false there is nothing to see."""
         n = self.norm(x)
-        z = F.gelu(self.u(n))
+        z = self.activation(self.u(n))
         return x + self.drop_path(self.v(self.gate(z, n, mask)))
 
 
@@ -56,11 +58,12 @@ def gmlp(
     matrix: Matrix = "dense",
     attention: int = 0,
     drop_path: float = 0.0,
+    activation: Activation = "gelu",
 ) -> PatchModel:
     """gMLP for images of any size: C `width`, D_C `hidden`; `attention` channels make it aMLP."""
     patches = Patches(channels, image_size, patch, width)
     blocks = [
-        Block(width, hidden, patches.count, gate, matrix, attention, drop)
+        Block(width, hidden, patches.count, gate, matrix, attention, drop, activation)
         for drop in drop_paths(drop_path, depth)
     ]
     return PatchModel(patches, blocks, width, classes)

@@ -7,6 +7,7 @@ al. read the class at the first token; where nothing was pre-trained, `pool="mea
 from torch import nn
 
 from lightning_bench.models.gmlp import Block
+from lightning_bench.models.layers.activation import Activation
 from lightning_bench.models.layers.drop_path import drop_paths
 from lightning_bench.models.layers.pooling import TextPool
 from lightning_bench.models.layers.spatial_gating_unit import Gate
@@ -33,10 +34,11 @@ def gmlp_text(
     encoder_layers: EncoderLayers = "last",
     dropout: float = 0.0,
     drop_path: float = 0.0,
+    activation: Activation = "gelu",
 ) -> TextModel:
     """gMLP for text of any size; `encoder` names a frozen one to read from ("+ BERT")."""
     blocks: list[nn.Module] = [
-        Block(width, hidden, length, gate, matrix, attention, drop)
+        Block(width, hidden, length, gate, matrix, attention, drop, activation)
         for drop in drop_paths(drop_path, depth)
     ]
     words = embedding(vocab_size, width, encoder, encoder_layers)

@@ -25,11 +25,26 @@ def runs(plan: Plan, store: Store) -> list[ReportedRun]:
     return [_run(plan, store, planned) for planned in plan.runs]
 
 
+def before(plan: Plan, store: Store) -> dict[str, list[ReportedRun]]:
+    """The stages' runs that each entry starts from, by its label."""
+    stages = {planned.key: _run(plan, store, planned) for planned in plan.before}
+    keys = {
+        label: [stage.spec.key for stage in entry.lineage]
+        for label, entry in plan.study.resolved.items()
+        if entry.lineage
+    }
+    return {
+        label: [stages[key] for key in of_entry if key in stages]
+        for label, of_entry in keys.items()
+    }
+
+
 def _run(plan: Plan, store: Store, planned: PlannedRun) -> ReportedRun:
     run, attempt, record = planned.run, planned.attempt, planned.record
+    entry = plan.study.entries.get(run.entry)  # none of a stage
     return ReportedRun(
         entry=run.entry,
-        group=plan.study.entries[run.entry].group,
+        group=entry.group if entry else "",
         dataset=run.dataset,
         seed=run.spec.seed,
         varied=run.varied,

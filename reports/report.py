@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lightning_bench.bench.store.record import Examples
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 13
+REPORT_VERSION = 14
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.

@@ -21,6 +21,7 @@ from lightning_bench.reports.report import Attempt, Frozen, State
 PERCENT = (
     "accuracy",
     "accuracy_mismatched",
+    "accuracy_real",
     "masked_accuracy",
     "nsp_accuracy",
     "top1",
@@ -119,6 +120,9 @@ class Request(Frozen):
     published: Annotated[list[PublishedRow], Field(description="from `published_pages`")] = []
     counted: Annotated[
         dict[str, ModelCounts], Field(description="by entry, of a study that trains nothing")
+    ] = {}
+    before: Annotated[
+        dict[str, list[ReportedRun]], Field(description="runs that an entry starts from")
     ] = {}
     facts: Annotated[
         dict[str, str], Field(description="more for the footnotes: budget, augmentation, …")

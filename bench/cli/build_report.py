@@ -170,6 +170,7 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         },
         counted=_counted(study) if not study.seeds else {},
         chance={name: chance for name, dataset in datasets.items() for chance in _chance(dataset)},
+        before=from_plan.before(plan, store),
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
         higher_is_better={
             **{name: metric.higher_is_better for name, metric in CLASS_METRICS.items()},

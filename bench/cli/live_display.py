@@ -88,7 +88,7 @@ class RunDisplay(Listener):
         _, began, _ = self._active[planned.key]
         self._active[planned.key] = (planned, began, epoch)
         if self.verbose:
-            epochs = planned.run.spec.recipe.epochs
+            epochs = _epochs(planned)
             loss = f"train loss {epoch.train_loss:.4f}"
             self._line(f"epoch {epoch.epoch}/{epochs}", planned, f"{loss}  {_metrics(epoch)}")
 
@@ -171,7 +171,7 @@ class RunDisplay(Listener):
         active = sorted(self._active.values(), key=lambda run: bool(self._states.get(run[0].key)))
         room = max(1, self.console.height - 4)
         for planned, _, epoch in active[:room]:
-            epochs = planned.run.spec.recipe.epochs
+            epochs = _epochs(planned)
             reached = self._states.get(planned.key) or (
                 f"epoch {epoch.epoch if epoch else 0}/{epochs}"
             )
@@ -196,6 +196,12 @@ def _scores(record: Record) -> str:
     last = record.curve[-1]
     scores = "  ".join(f"validation {k} {v:.4f}" for k, v in last.metrics.items())
     return f"{scores}  pruned after epoch {last.epoch}" if record.status == "pruned" else scores
+
+
+def _epochs(planned: PlannedRun) -> str:
+    """How many epochs a run has; a recipe of steps has as many as it takes."""
+    recipe = planned.run.spec.recipe
+    return str(recipe.epochs) if recipe.steps is None else f"{recipe.steps:,} steps"
 
 
 def _name(planned: PlannedRun) -> str:

@@ -49,13 +49,18 @@ def demand_fit(plan: "Plan", execution: Execution, *, local: bool) -> None:
 
 
 def demand_inputs(plan: "Plan") -> None:
-    """Raise a DataError that names the first data set or weights that are nowhere to be had."""
+    """Raise a DataError that names the first data, vocabulary or weights that can't be had."""
     from lightning_bench.bench.study import inputs
     from lightning_bench.data.sources import repository
 
     for dataset, patterns in inputs.files(plan.study):
         assert dataset.repository
         repository.demand(dataset.repository, patterns, revision=dataset.revision)
+    for name in sorted({dataset.tokenizer for dataset in inputs.datasets(plan.study).values()}):
+        if name:
+            from lightning_bench.data import tokenisers
+
+            tokenisers.demand(name)
     for name in inputs.weights(plan.study):
         if not Path(name).exists():
             repository.demand(name, repository.WEIGHTS, kind="model")

@@ -95,13 +95,13 @@ def workload(spec: RunSpec, dataset: DataSet, counts: Mapping[str, Any]) -> Work
         return sizes
     recipe = spec.recipe
     padded = mean_length(dataset)
-    steps = recipe.epochs * max(1, sizes["train"] // recipe.batch_size)
+    epochs, steps = recipe.length(max(1, sizes["train"] // recipe.batch_size))
     trained = steps * min(recipe.batch_size, sizes["train"]) * (1 if recipe.freeze else _TRAINING)
-    scored = recipe.epochs * sizes["val"] + (sizes["test"] if spec.tested else 0)
+    scored = epochs * sizes["val"] + (sizes["test"] if spec.tested else 0)
     batches = steps * _TRAINING + scored / recipe.batch_size
     passes = (trained + scored) * padded
-    micro = recipe.batch_size / recipe.accumulate if recipe.epochs and not recipe.freeze else 0
-    copies = 1 + bool(recipe.epochs) * (1 + _OPTIMIZER_STATES[recipe.optimizer]) + bool(recipe.ema)
+    micro = recipe.batch_size / recipe.accumulate if epochs and not recipe.freeze else 0
+    copies = 1 + bool(epochs) * (1 + _OPTIMIZER_STATES[recipe.optimizer]) + bool(recipe.ema)
     parameters = counts["parameters"]
     return Workload(
         flops=passes * counts["flops"],

@@ -26,6 +26,9 @@ _HERE = Path(__file__).parents[2]
 _TRAINING = "lightning_bench.bench.run.training"
 #: What takes the weights that a run starts from.
 _INITIAL_WEIGHTS = "lightning_bench.bench.run.initial_weights"
+_PREPROCESSING = "lightning_bench.models.weights.preprocessing"
+#: What decodes images as they are read.
+_STREAMED = "lightning_bench.data.modules.streamed_images"
 #: What keeps the states of a frozen encoder.
 _ENCODER_CACHE = "lightning_bench.bench.run.encoder_cache"
 #: Packages whose modules are followed from one import to the next.
@@ -33,6 +36,7 @@ _FOLLOWED = ("lightning_bench.bench.run.", "lightning_bench.data.", "lightning_b
 #: Modules that are not followed, though something that is followed imports them, and why.
 NOT_FOLLOWED = {
     "lightning_bench.bench.run.distributed": "how ranks meet; the sums are the trainer's",
+    _PREPROCESSING: "named by itself, for runs that start from weights",
     _INITIAL_WEIGHTS: "named by itself, for runs that start from weights",
     _ENCODER_CACHE: "named by itself, for runs with a frozen encoder",
     "lightning_bench.data.catalogue": "finds an entry, whose facts are digested",
@@ -57,7 +61,9 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
     """The sources behind a run, as they are now, and what the catalogue says of its data."""
     extra = tuple(PROBES[name].module for name in spec.probes if name in PROBES)
     if spec.start is not None or spec.weights:
-        extra += (_INITIAL_WEIGHTS,)
+        extra += (_INITIAL_WEIGHTS, _PREPROCESSING)
+    if spec.recipe.resized_crop:  # decoded as they are read, whatever their size
+        extra += (_STREAMED,)
     if spec.model.args.get("encoder"):
         extra += (_ENCODER_CACHE,)
     folders = user_code.project_folders() if user_code.is_user_model(spec.model.name) else ()

@@ -136,8 +136,9 @@ class Rehearsal:
         """
         recipe = spec.recipe
         steps = max(1.0, sum(dataset_of(spec.data).splits.values()) / recipe.batch_size)
-        rate = recipe.lr / max(1.0, recipe.warmup * recipe.epochs * steps)
-        changes: dict[str, Any] = {"epochs": min(recipe.epochs, 1), "lr": rate}
+        _, all_steps = recipe.length(int(steps))
+        rate = recipe.lr / max(1.0, recipe.warmup * all_steps)
+        changes: dict[str, Any] = {"epochs": min(recipe.epochs, 1), "steps": None, "lr": rate}
         if recipe.precision in {"tf32", "fp16"}:
             changes["precision"] = "fp32" if recipe.precision == "tf32" else "bf16"
             self.notes.append(f"{changes['precision']} for {recipe.precision}")

@@ -237,7 +237,9 @@ class StepChunks:
     def __iter__(self) -> Iterator[Iterator[Batch]]:
         """Yield the chunks; their batches are made when they are trained on."""
         loader = self.control.loader
-        left = len(loader) - self.task.progress.batch
+        progress = self.task.progress
+        # Of the last epoch perhaps a part, where a recipe counts steps.
+        left = min(len(loader) - progress.batch, progress.total_steps - progress.step)
         batches = loader.batches(self.task.progress.batch)
         while True:
             size = min(self.control.steps, left)

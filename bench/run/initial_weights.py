@@ -1,6 +1,7 @@
 """Initial weights: finding the file that a run starts from, and loading it into the model."""
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lightning_bench.bench.study.inputs import dataset_of
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources import repository
 from lightning_bench.models.weights.load_weights import load_weights, read_weights
+from lightning_bench.models.weights.preprocessing import Preprocessing, stated
 
 _SHOWN = 4  # names of new tensors in the log
 
@@ -69,6 +71,15 @@ def published(name: str) -> Path:
 
 
 _PATTERNS = ("*.safetensors",)
+
+
+def preprocessing_of(name: str) -> Preprocessing | None:
+    """What the configuration beside published weights states; None where there is none."""
+    folder = published(name).parent
+    if not Path(name).expanduser().exists():
+        with suppress(DataError):  # a repository that has nothing but weights
+            repository.files(name, ("config.json",), kind="model")
+    return stated(folder)
 
 
 def load(model: nn.Module, source: WeightsFile, spec: RunSpec) -> Start:

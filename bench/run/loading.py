@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -11,7 +12,7 @@ from lightning_bench.bench.run.initial_weights import WeightsFile
 from lightning_bench.bench.spec import Recipe, RunSpec
 from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.study import compatibility
-from lightning_bench.bench.study.inputs import dataset_of, task_module
+from lightning_bench.bench.study.inputs import changes, dataset_of, task_module
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules import contract
@@ -21,6 +22,7 @@ from lightning_bench.models.registry import registry
 from lightning_bench.models.tasks import TASKS
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.task import Task
+from lightning_bench.models.weights import preprocessing
 from lightning_bench.models.weights.heads import add_pair_head
 
 
@@ -31,7 +33,7 @@ class DataProblem(Exception):
 def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
     """Load the data of a run with the module that its kind of data set has."""
     try:
-        entry = dataset_of(spec.data)
+        entry = as_weights_want(dataset_of(spec.data), spec)
         if useless := compatibility.without_effect(entry, spec.recipe):
             raise DataError(f"{entry.name}: nothing here is done with {', '.join(useless)}")
         data = contract.make(
@@ -50,6 +52,23 @@ def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
     except Exception as error:
         raise DataProblem(str(error)) from error
     return data
+
+
+def as_weights_want(entry: DataSet, spec: RunSpec) -> DataSet:
+    """The data set with the preprocessing that the configuration beside weights states.
+
+    That which timm's own weights want is in the spec already. Published weights, of this run or of
+    a stage before it, bring theirs by their file.
+    """
+    first: RunSpec | None = spec
+    while first is not None and not first.weights:
+        first = first.start
+    if first is None or entry.kind != "image" or preprocessing.known(first.weights):
+        return entry
+    wanted = initial_weights.preprocessing_of(first.weights)
+    if wanted is None:
+        return entry
+    return replace(entry, **changes(entry, wanted, trained=spec.recipe.epochs > 0))
 
 
 def revision(entry: DataSet) -> str:

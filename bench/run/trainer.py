@@ -32,7 +32,12 @@ class ForwardMixedPrecision(MixedPrecision):
 
 
 def make_trainer(
-    recipe: Recipe, rank: Rank, device: str, strategy: Strategy, callbacks: Sequence[pl.Callback]
+    recipe: Recipe,
+    epochs: int,
+    rank: Rank,
+    device: str,
+    strategy: Strategy,
+    callbacks: Sequence[pl.Callback],
 ) -> pl.Trainer:
     """The trainer of one rank; it says and saves nothing by itself."""
     plugins: list[Any] = [RankEnvironment(rank)]
@@ -47,7 +52,7 @@ def make_trainer(
         num_nodes=rank.nodes,
         strategy=_strategy(rank, strategy, device),
         plugins=plugins,
-        max_epochs=recipe.epochs,
+        max_epochs=epochs,
         # Ops without a deterministic form are worth a warning, and a mark in the record.
         deterministic="warn",
         callbacks=list(callbacks),

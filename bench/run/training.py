@@ -149,7 +149,7 @@ def train_once(
         task.keep_probabilities(class_metrics.tests_kept(data.entry), classes_only=bool(too_many))
     probe = make_probe(spec, data)
     loader = data.train_dataloader() if spec.recipe.epochs else None
-    task.progress.total_steps = spec.recipe.epochs * len(loader) if loader else 0
+    epochs, task.progress.total_steps = spec.recipe.length(len(loader)) if loader else (0, 0)
 
     resumed = control.checkpoints.newest(rank) if control.checkpoints else None
     history = _History(resumed, control.started, on_epoch, data.sizes.get("val", 0), probe)
@@ -167,7 +167,7 @@ def train_once(
         state = resumed.state if resumed else None
         pacing = ControlCallback(loader, control, history.state, state, len(validation))
         callbacks += [pacing, final]
-    trainer = make_trainer(spec.recipe, rank, device, strategy, callbacks)
+    trainer = make_trainer(spec.recipe, epochs, rank, device, strategy, callbacks)
     data.feed.attach(trainer.strategy.root_device)
     pruned = False
     try:
@@ -196,6 +196,7 @@ def train_once(
             val=sizes["val"],
             test=test.scored,
             revision=revision(data.entry),
+            preprocessing=data.preprocessing,
         ),
         parameters=size.parameters,
         trainable_parameters=size.trainable,

@@ -173,6 +173,7 @@ class DataFacts(_RecordPart):
     val: int
     test: int
     revision: Annotated[str, Field(description="commit of the hub's files, if they tell it")] = ""
+    preprocessing: Annotated[str, Field(description="of images: mean, std, how resized")] = ""
 
 
 class Start(_RecordPart):

@@ -1,8 +1,9 @@
 """Inputs of runs: data sets with their settings, files, and published weights."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lightning_bench.bench.spec import WEIGHTS, DataSpec
 from lightning_bench.bench.study.page import Location
@@ -10,6 +11,8 @@ from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
+from lightning_bench.models.weights import preprocessing
+from lightning_bench.models.weights.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.stages import Stage
@@ -27,7 +30,32 @@ def dataset_of(spec: DataSpec) -> DataSet:
         shots=spec.shots,
         shifts=spec.shifts,
         split=spec.split,
+        mean=spec.mean,
+        std=spec.std,
+        interpolation=spec.interpolation,
+        crop=spec.crop,
     )
+
+
+def preprocessed(data: DataSpec, weights: str, *, trained: bool) -> DataSpec:
+    """A data set as published weights want their images; as it is, if that is what they want.
+
+    Who only scores them crops as they do; who trains them shows them all that the data set shows.
+    """
+    dataset = dataset_of(data)
+    wanted = preprocessing.known(weights)
+    if wanted is None or dataset.kind != "image":
+        return data
+    return data.model_copy(update=changes(dataset, wanted, trained=trained))
+
+
+def changes(dataset: DataSet, wanted: Preprocessing, *, trained: bool) -> dict[str, Any]:
+    """The facts of a data set that differ from what weights want."""
+    settings = asdict(wanted) | ({"crop": None} if trained else {})
+    found = {k: v for k, v in settings.items() if v is not None and v != getattr(dataset, k)}
+    if {"mean", "std"} & found.keys():
+        found |= {"mean": wanted.mean, "std": wanted.std}
+    return found
 
 
 def dataset_at(spec: DataSpec, at: Location) -> DataSet:

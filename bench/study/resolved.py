@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar
-from lightning_bench.bench.study.inputs import dataset_at
+from lightning_bench.bench.study.inputs import dataset_at, dataset_of, preprocessed
 from lightning_bench.bench.study.page_errors import PageError, page_error
-from lightning_bench.bench.study.stages import StageRun, lineage
+from lightning_bench.bench.study.stages import StageRun, lineage, origin
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError
@@ -58,14 +58,18 @@ def resolve(study: "Study") -> dict[str, ResolvedEntry]:
         at = ("entries", label)
         variant = _variant(entry.model, label)
         model = ModelSpec(name=entry.model, args=entry.args)
+        before = lineage(study.stages, entry.start, model, label, at)
+        recipe = _recipe(study, label)
+        weights = origin(entry.weights, before, model)
+        trained = recipe.epochs > 0
         resolved[label] = ResolvedEntry(
             label=label,
             page=entry,
             model=model,
             variant=variant,
-            recipe=_recipe(study, label),
-            data=_read(study, label, variant.kind),
-            lineage=lineage(study.stages, entry.start, model, label, at),
+            recipe=recipe,
+            data=_as_wanted(_read(study, label, variant.kind), weights, trained=trained),
+            lineage=before,
             probes=tuple(study.probes),
         )
     return resolved
@@ -121,6 +125,16 @@ def _read(study: "Study", label: str, kind: str) -> dict[str, tuple[DataSpec, Da
             f"{entry.model} reads {kind}s, but {other.name} is a data set of {other.kind}s",
         )
     return read
+
+
+def _as_wanted(
+    read: dict[str, tuple[DataSpec, DataSet]], weights: str, *, trained: bool
+) -> dict[str, tuple[DataSpec, DataSet]]:
+    """The data sets with the preprocessing that published weights bring, whatever the page says."""
+    wanted = {
+        title: preprocessed(spec, weights, trained=trained) for title, (spec, _) in read.items()
+    }
+    return {title: (spec, dataset_of(spec)) for title, spec in wanted.items()}
 
 
 def _arguments(study: "Study", label: str) -> dict[str, Scalar]:

@@ -17,13 +17,14 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar, Settings
-from lightning_bench.bench.study.inputs import dataset_at
+from lightning_bench.bench.study.inputs import dataset_at, dataset_of, preprocessed
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue as model_catalogue
+from lightning_bench.models.weights import preprocessing
 
 
 def _named(value: Any) -> Any:
@@ -59,6 +60,7 @@ class StageRun:
     variant: model_catalogue.Entry  # of its model
     dataset: DataSet
     spec: RunSpec
+    weights: str  # the published ones that it goes back to
 
 
 def lineage(
@@ -85,16 +87,25 @@ def lineage(
     model, variant = _model(stage, above, dataset, at)
     owner = start if stage.model else label
     before = lineage(stages, stage.start, model, owner, at, (*later, start))
+    weights = origin(stage.weights, before, model)
+    data = preprocessed(stage.data, weights, trained=True)
     spec = RunSpec(
         model=model,
-        data=stage.data,
+        data=data,
         recipe=stage.recipe,
         seed=stage.seed,
         start=before[-1].spec if before else None,
         weights=stage.weights,
     )
     title = start if stage.model else f"{start} ({label})"
-    return [*before, StageRun(start, title, stage, variant, dataset, spec)]
+    return [*before, StageRun(start, title, stage, variant, dataset_of(data), spec, weights)]
+
+
+def origin(weights: str, before: list[StageRun], model: ModelSpec) -> str:
+    """The published weights that a run goes back to, by itself or by a stage before it."""
+    if weights or before:
+        return weights or before[-1].weights
+    return model.name if model.args.get("pretrained") else ""
 
 
 def _model(
@@ -132,7 +143,17 @@ def describe(stages: Mapping[str, Stage], origins: Mapping[str, tuple[str, str]]
     for label, (start, weights) in origins.items():
         if start or weights:
             starting.setdefault(start or weights, []).append(label)
+    images = {
+        weights: f"images with {preprocessing.as_text(wanted)}"
+        for _, weights in origins.values()
+        if weights and (wanted := preprocessing.known(weights)) is not None
+    }
     return {
-        origin: "; ".join(filter(None, [recipes.get(origin, ""), f"start of {', '.join(labels)}"]))
-        for origin, labels in starting.items()
+        name: "; ".join(
+            filter(
+                None,
+                [recipes.get(name, ""), images.get(name, ""), f"start of {', '.join(labels)}"],
+            )
+        )
+        for name, labels in starting.items()
     } | {name: text for name, text in recipes.items() if name not in starting}

@@ -33,6 +33,7 @@ class Entry(Settings):
     recipe: dict[str, Scalar] = {}
     group: str = ""
     published: Annotated[str, Field(description="the printed row that it reproduces")] = ""
+    stands_for: Annotated[str, Field(description="the network whose place it takes here")] = ""
     start: Annotated[str, Field(description="the stage whose weights it starts from")] = ""
     weights: Annotated[str, Field(description="published weights: timm/NAME, a repository")] = ""
     space: Annotated[

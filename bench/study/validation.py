@@ -63,6 +63,8 @@ def _does_nothing(setting: str, dataset: str) -> str:
 
 def _epochs(study: Study) -> Iterator[PageError]:
     for entry in study.resolved.values():
+        if study.search is not None and entry.recipe.steps is not None:
+            yield PageError(_place(entry, "steps"), "a search counts epochs, not steps")
         if not entry.recipe.epochs and not entry.page.start and not entry.page.weights:
             needs = f"0 epochs train nothing: {entry.label} needs `start` or `weights`"
             yield PageError(_place(entry, "epochs"), needs)
@@ -260,6 +262,15 @@ def _variance(study: Study) -> Iterator[PageError]:
             yield PageError(("variance",), message)
 
 
+def _stand_ins(study: Study) -> Iterator[PageError]:
+    for label, entry in study.entries.items():
+        if entry.stands_for and entry.published:
+            yield PageError(
+                ("entries", label, "published"),
+                f"{label} stands for {entry.stands_for}, and reproduces no printed row",
+            )
+
+
 def _searched(study: Study) -> Iterator[PageError]:
     for label, entry in study.entries.items():
         if entry.space and study.search is None:
@@ -318,6 +329,7 @@ RULES = (
     PageRule("splits", "splits that seeds draw are alike for all, and leak into none", _splits),
     PageRule("repeated", "every search of a repeated one has a seed of its own", _repeated),
     PageRule("variance", "what is to be varied alone is varied at all", _variance),
+    PageRule("stand-ins", "what stands for another network reproduces no print", _stand_ins),
     PageRule("searched", "only what is searched has a space", _searched),
     PageRule("fresh seeds", "no final run has a seed that chose its settings", _fresh_seeds),
     PageRule("claims", "claims are of two entries that meet, each named once", claims.breaches),

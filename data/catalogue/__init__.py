@@ -2,9 +2,9 @@
 
 A page has `data_sets`, by name, and the `defaults` that they share; their fields are those of
 `DataSet` (data/dataset.py). Besides these names, `folder:PATH` is any folder of images
-(`PATH/CLASS/…` or `PATH/SPLIT/CLASS/…`), and `text:PATH` any .txt file, folder of them, or parquet
-with a column `text`; a relative PATH starts at the data mirror, so that a run's key holds no
-machine's path.
+(`PATH/CLASS/…` or `PATH/SPLIT/CLASS/…`), and `text:PATH` any .txt file (a paragraph is an example),
+folder of them, or parquet or .csv with a column `text`; a .csv with a column `label` too is to be
+classified. A relative PATH starts at the data mirror, so that a run's key holds no machine's path.
 """
 
 from collections.abc import Iterator, Mapping
@@ -82,7 +82,28 @@ def _pairs(corpus: DataSet) -> Iterator[DataSet]:
 
 
 def _users_texts(path: str) -> DataSet:
-    """The entry of somebody's own texts, for masked language modelling."""
+    """The entry of somebody's own texts, to be classified where they have labels.
+
+    A table (.csv, .tsv) has a column `text`, and perhaps `label`; without labels masked words are
+    filled in.
+    """
+    if path.endswith((".csv", ".tsv")):
+        from lightning_bench.data.sources.user_text import labels_of  # looks at the disk
+
+        if labels := labels_of(path):
+            masked = _masked(path)
+            return replace(
+                masked,
+                task="classify",
+                classes=len(labels),
+                labels=labels,
+                metrics=("accuracy",),
+                policy="10 % of each class for validation, 10 % for test, seed 0",
+            )
+    return _masked(path)
+
+
+def _masked(path: str) -> DataSet:
     return DataSet(
         name=f"text:{path}",
         title=f"The texts in {path}",
@@ -111,6 +132,10 @@ def find(
     shots: int | None = None,
     shifts: int = 0,
     split: SplitBy = "fixed",
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
+    interpolation: str | None = None,
+    crop: float | None = None,
 ) -> DataSet:
     """Return the entry of a name with these settings; DataError names the nearest known name."""
     prefix, colon, path = name.partition(":")
@@ -126,10 +151,11 @@ def find(
         entry = entries()[name]
     else:
         raise DataError(f"unknown data set {name!r}{nearest(name, entries())}")
-    settings = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
+    settings: dict[str, Any] = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
     settings |= {"shots": shots, "shifts": shifts or None}
     if split != "fixed":
         entry = _split_by_seed(entry, split)
+    settings |= {"mean": mean, "std": std, "interpolation": interpolation, "crop": crop}
     return _with(entry, {key: value for key, value in settings.items() if value is not None})
 
 
@@ -156,10 +182,13 @@ def _split_by_seed(entry: DataSet, split: SplitBy) -> DataSet:
     return replace(entry, split=split, policy=f"{entry.policy}; {how}")
 
 
+_OF_IMAGES = {"image_size", "shifts", "mean", "std", "interpolation", "crop"}
+
+
 def _with(entry: DataSet, settings: dict[str, Any]) -> DataSet:
     """The entry with other settings; those that mean nothing for it are a DataError."""
     for key in settings.keys() - {"shots"}:
-        if (key in {"image_size", "shifts"}) != (entry.kind == "image"):
+        if (key in _OF_IMAGES) != (entry.kind == "image"):
             raise DataError(f"{entry.name} is a data set of {entry.kind}s and has no {key}")
     if settings.keys() & {"shots", "shifts"} and entry.task != "classify":
         raise DataError(f"{entry.name} has no classes: no shots of each, no shifts")

@@ -80,6 +80,11 @@ class DataModule(pl.LightningDataModule, ABC):
         """The seed of a source of randomness: its own where it has one, else the run's."""
         return self.source_seeds.get(source, self.seed)
 
+    @property
+    def preprocessing(self) -> str:
+        """How images were resized and normalised, in words; empty for texts."""
+        return ""
+
     def facts(self) -> dict[str, int]:
         """The model arguments that the data decides."""
         return self.entry.facts()
@@ -112,11 +117,19 @@ class DataModule(pl.LightningDataModule, ABC):
         )
 
 
+def _module(entry: DataSet, recipe: Mapping[str, Any]) -> str:
+    """The module of a data set; what is cropped and resized at random is decoded as it is read."""
+    embedded = entry.kind == "image" and not entry.columns
+    if entry.kind == "image" and recipe.get("resized_crop") and not embedded:
+        return "lightning_bench.data.modules.streamed_images"
+    return entry.module
+
+
 def make(
     entry: DataSet, *, recipe: Mapping[str, Any], batch_size: int, seed: int, **options: Any
 ) -> DataModule:
     """Make the data module of a data set."""
-    module = importlib.import_module(entry.module)
+    module = importlib.import_module(_module(entry, recipe))
     data: DataModule = module.make(
         entry, recipe=recipe, batch_size=batch_size, seed=seed, **options
     )

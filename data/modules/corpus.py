@@ -1,8 +1,9 @@
 """Corpus: raw text for masked language modelling, and pairs for next-sentence prediction."""
 
+from array import array
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import tokenizers
@@ -21,6 +22,8 @@ from lightning_bench.data.transforms.masking import Masking
 
 _FORMAT = 3
 _PIECE = 4096
+_ROWS = 1 << 16
+_FEWEST = 10
 
 
 class Corpus(TextData):
@@ -100,6 +103,8 @@ def load(entry: DataSet, *, sample: bool = False, split_seed: int = 0) -> cache.
         "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
         **split.drawn_by(entry, split_seed),
     }
+    if entry.task != "masked-lm":
+        made_from["pairs"] = "of one length"
     if entry.source.startswith("embedded"):
         made_from["texts"] = str(digest_of_texts(readers))
 
@@ -107,13 +112,15 @@ def load(entry: DataSet, *, sample: bool = False, split_seed: int = 0) -> cache.
         column = entry.columns[0]
         # Texts have no labels: all are of one class.
         unlabelled = {n: np.zeros(r.count(column), np.int64) for n, r in readers.items()}
+        _demand_enough(entry, unlabelled)
         parts = split.assign_rows(entry, unlabelled, sample=sample, seed=split_seed)
 
         def texts(part: str) -> Iterator[str]:
             source, rows = parts[part]
-            wanted, row = set(rows.tolist()), 0
+            wanted, row = np.zeros(len(unlabelled[source]), dtype=bool), 0
+            wanted[rows] = True
             for piece in readers[source].column(column):
-                yield from (text for i, text in enumerate(piece, start=row) if i in wanted)
+                yield from (text for i, text in enumerate(piece, start=row) if wanted[i])
                 row += len(piece)
                 progress.report(f"{entry.name}/{part}: {row:,} texts")
 
@@ -130,6 +137,16 @@ def load(entry: DataSet, *, sample: bool = False, split_seed: int = 0) -> cache.
         draft.facts["splits"] = list(parts)
 
     return cache.bundle(f"{entry.name.replace(':', '-')}-{entry.length}", made_from, fill)
+
+
+def _demand_enough(entry: DataSet, found: Mapping[str, np.ndarray]) -> None:
+    """Texts of somebody's own must be enough for a tenth of them to be some."""
+    count = len(found["train"])
+    if entry.name.startswith("text:") and count < _FEWEST:
+        raise DataError(
+            f"{entry.name}: {count} text{'s' * (count != 1)}, too few to hold out a tenth "
+            f"({_FEWEST} at least); in a .txt an empty line ends a text"
+        )
 
 
 def digest_of_texts(readers: Mapping[str, Reader]) -> str:
@@ -158,6 +175,34 @@ def _ids(tokenizer: tokenizers.Tokenizer, piece: list[str]) -> Iterator[np.ndarr
             yield np.array(encoding.ids, dtype=np.int32)
 
 
+class _TokenStream(NamedTuple):
+    """The tokens of all texts end to end, on disk, and where each text starts."""
+
+    tokens: np.ndarray
+    starts: np.ndarray  # one more than there are texts
+
+
+@contextmanager
+def _on_disk(
+    draft: cache.Draft, name: str, encoded: Iterator[np.ndarray]
+) -> Iterator[_TokenStream]:
+    """Write texts to a file as they come, and map it: a corpus may be larger than memory."""
+    path = draft.folder / f"{name}-stream"
+    lengths = array("q")
+    with path.open("wb") as file:
+        for text in encoded:
+            file.write(text.astype(np.int32).tobytes())
+            lengths.append(len(text))
+    if not lengths:
+        path.unlink()
+        raise DataError(f"the {name} split has no text")
+    starts = np.concatenate([[0], np.cumsum(np.frombuffer(lengths, np.int64))])
+    try:
+        yield _TokenStream(np.memmap(path, np.int32, "r"), starts)
+    finally:
+        path.unlink()
+
+
 def _packed(
     draft: cache.Draft,
     name: str,
@@ -167,14 +212,20 @@ def _packed(
 ) -> None:
     """[CLS] as many tokens as fit [SEP], across the borders of texts; only the last is shorter."""
     first, last = (tokenizer.token_to_id(t) for t in (tokenisers.CLS, tokenisers.SEP))
-    pieces = list(encoded)
-    if not pieces:
-        raise DataError(f"the {name} split has no text")
-    stream = np.concatenate(pieces)
-    chunks = [stream[i : i + length - 2] for i in range(0, len(stream), length - 2)]
-    tokens = [np.concatenate([[first], chunk, [last]]).astype(np.int32) for chunk in chunks]
-    second = np.array([len(text) for text in tokens], dtype=np.int32)
-    token_arrays.save(draft, name, tokens, second, np.zeros(len(tokens), dtype=np.int64))
+    with _on_disk(draft, name, encoded) as (stream, _):
+        step = length - 2
+        full, rest = divmod(len(stream), step)
+        lengths = np.array([length] * full + [rest + 2] * bool(rest), dtype=np.int64)
+        out = token_arrays.empty(draft, name, lengths)
+        rows = out[: full * length].reshape(full, length)
+        rows[:, 0], rows[:, -1] = first, last
+        for start in range(0, full, _ROWS):
+            end = min(start + _ROWS, full)
+            rows[start:end, 1:-1] = stream[start * step : end * step].reshape(-1, step)
+        if rest:
+            out[full * length :] = [first, *stream[full * step :], last]
+    draft.save(f"{name}-second", lengths.astype(np.int32))
+    draft.save(f"{name}-labels", np.zeros(len(lengths), dtype=np.int64))
 
 
 def _pairs(
@@ -184,28 +235,38 @@ def _pairs(
     tokenizer: tokenizers.Tokenizer,
     length: int,
 ) -> None:
-    """[CLS] a segment [SEP] the next one [SEP], or in half of all pairs one of another text."""
+    """[CLS] a segment [SEP] the next one [SEP], or in half of all pairs one of another text.
+
+    All segments are of one length, and those of other texts follow something too: so neither length
+    nor place tells which pairs follow each other.
+    """
     first, last = (tokenizer.token_to_id(t) for t in (tokenisers.CLS, tokenisers.SEP))
     half = (length - 3) // 2
-    cut = [[text[i : i + half] for i in range(0, len(text), half)] for text in encoded]
-    cut = [segments for segments in cut if len(segments) > 1]
-    if not cut:
-        raise DataError(f"the {name} split has no text of more than {half} tokens to make pairs of")
-    draw = np.random.Generator(np.random.PCG64(0))
-    tokens, second, labels = [], [], []
-    for number, segments in enumerate(cut):
-        for one, following in pairwise(segments):
-            is_next = bool(draw.integers(2)) or len(cut) == 1
-            if not is_next:
-                other = cut[(number + 1 + draw.integers(len(cut) - 1)) % len(cut)]
-                following = other[draw.integers(len(other))]
-            tokens.append(np.concatenate([[first], one, [last], following, [last]]))
-            second.append(len(one) + 2)
-            labels.append(int(is_next))
-    joined = [text.astype(np.int32) for text in tokens]
-    token_arrays.save(
-        draft, name, joined, np.array(second, dtype=np.int32), np.array(labels, dtype=np.int64)
-    )
+    with _on_disk(draft, name, encoded) as (stream, starts):
+        counts = np.maximum(np.diff(starts) // half - 1, 0)  # of each text's pairs
+        total, texts = int(counts.sum()), np.flatnonzero(counts)
+        if not total:
+            raise DataError(
+                f"the {name} split has no text of {2 * half} tokens or more to make pairs of"
+            )
+        begin = np.concatenate([[0], np.cumsum(counts)])[:-1]  # the first of each text's pairs
+        own = np.repeat(np.arange(len(counts)), counts)
+        place = starts[own] + (np.arange(total) - begin[own]) * half
+        draw = np.random.Generator(np.random.PCG64(0))
+        is_next = draw.integers(2, size=total).astype(bool) | (len(texts) == 1)
+        # Any pair's second segment but those of the same text, each as likely as the others.
+        other = draw.integers(np.maximum(total - counts[own], 1))
+        other += np.where(other >= begin[own], counts[own], 0)
+        second = np.where(is_next, place, place[np.where(is_next, 0, other)]) + half
+        out = token_arrays.empty(draft, name, np.full(total, 2 * half + 3)).reshape(total, -1)
+        out[:, 0], out[:, half + 1], out[:, -1] = first, last, last
+        within = np.arange(half)
+        for begun in range(0, total, _ROWS):
+            part = slice(begun, begun + _ROWS)
+            out[part, 1 : half + 1] = stream[place[part, None] + within]
+            out[part, half + 2 : -1] = stream[second[part, None] + within]
+    draft.save(f"{name}-second", np.full(total, half + 2, dtype=np.int32))
+    draft.save(f"{name}-labels", is_next.astype(np.int64))
 
 
 def _examples(

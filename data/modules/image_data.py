@@ -1,6 +1,7 @@
 """ImageData: the LightningDataModule of images that fit into memory, decoded once."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class ImageData(DataModule):
         self.augmentation = augmentation or Augmentation()
         if self.augmentation.resized_crop:
             raise DataError(
-                f"{self.entry.name} is kept at one size: resized_crop is for streamed images"
+                f"{self.entry.name} is kept at one size: resized_crop is for images in files"
             )
         self.splits: dict[str, Images] = {}
         self.names: tuple[str, ...] = ()
@@ -54,22 +55,25 @@ class ImageData(DataModule):
         """Load and check all splits, once; for "fit" no test split is left."""
         if self.splits:
             return
-        entry = self.entry
+        entry, stated = self.entry, stated_moments(self.entry)
         if entry.name in _EMBEDDED:
             by = [entry.carving_seed(name, self.seed_of("split")) for name in ("test", "val")]
             splits = _EMBEDDED[entry.name](*by)
             for name, images in splits.items():
                 check(entry.name, name, images, entry.splits[name], entry.classes)
             self.fingerprint = fingerprint(splits)
-            self.mean, self.std = moments(splits["train"].pixels)
+            self.mean, self.std = stated or moments(splits["train"].pixels)
         else:
             self.bundle = kept = load(entry, sample=self.sample, split_seed=self.seed_of("split"))
             splits = {
                 name: Images(kept.array(f"{name}-pixels"), kept.array(f"{name}-labels"))
                 for name in kept.facts["splits"]
             }
+            if entry.relabelled_split == "real":
+                splits["real"] = Images(splits["test"].pixels, kept.array("real-labels"))
             self.fingerprint = kept.fingerprint
-            self.mean, self.std = (torch.tensor(kept.facts[name]) for name in ("mean", "std"))
+            measured = (torch.tensor(kept.facts[name]) for name in ("mean", "std"))
+            self.mean, self.std = stated or measured
             self.names = tuple(kept.facts["names"])
         if entry.shots:
             train = splits["train"]
@@ -84,6 +88,13 @@ class ImageData(DataModule):
         sizes = {name: len(labels) for name, labels in self._labels_of().items()}
         tests = {name: self.entry.made_of(name)[0] for name in self.entry.tests}
         return sizes | {name: sizes[source] for name, source in tests.items() if source in sizes}
+
+    @property
+    def preprocessing(self) -> str:
+        """Mean, standard deviation, interpolation and crop, as a record tells them."""
+        mean, std = (" ".join(f"{v:.4g}" for v in x.tolist()) for x in (self.mean, self.std))
+        crop = f", crop {self.entry.crop:g}" if self.entry.crop < 1 else ""
+        return f"mean {mean}, std {std}, {self.entry.interpolation}{crop}"
 
     def examples(self) -> list[Example]:
         """A few training images of each class, or of some of the classes."""
@@ -114,9 +125,10 @@ class ImageData(DataModule):
     ) -> "ImageLoader":
         source, shift = self.entry.made_of(name)
         images = self.splits[source]
+        labels = self.splits[name].labels if name in self.splits else images.labels
         return ImageLoader(
             torch.from_numpy(images.pixels),
-            torch.from_numpy(images.labels),
+            torch.from_numpy(labels),
             mean=self.mean,
             std=self.std,
             classes=self.entry.classes,
@@ -254,7 +266,8 @@ def load(entry: DataSet, *, sample: bool = False, split_seed: int = 0) -> cache.
     made_from = {
         "format": _FORMAT,
         "pillow": PIL.__version__,
-        "entry": {key: str(value) for key, value in entry.what_counts().items()},
+        # What they are normalised by is no matter of their pixels.
+        "entry": {k: str(v) for k, v in replace(entry, mean=(), std=()).what_counts().items()},
         "sample": sample,
         "files": {name: cache.stamp_of(reader.files) for name, reader in readers.items()},
         **split.drawn_by(entry, split_seed),
@@ -303,6 +316,8 @@ def _decode(
         channels=entry.channels,
         size=entry.image_size,
         wanted=frozenset(goal),
+        crop=entry.crop,
+        interpolation=entry.interpolation,
     )
     for row, image in decoded:
         pixels, place = goal.pop(row)
@@ -316,21 +331,42 @@ def _decode(
 def _relabel(draft: cache.Draft, entry: DataSet, test: Reader) -> None:
     assert entry.relabelled is not None
     names = [e.name for piece in test.column(entry.columns[0]) for e in piece]
-    draft.save("test-labels", imagenet_real.labels(entry.relabelled, names))
+    draft.save(f"{entry.relabelled_split}-labels", imagenet_real.labels(entry.relabelled, names))
+
+
+def stated_moments(entry: DataSet) -> tuple[Tensor, Tensor] | None:
+    """Mean and standard deviation that a data set is normalised by; None where they are measured.
+
+    Those of colours are averaged where images are grey.
+    """
+    if not entry.mean:
+        return None
+    mean, std = torch.tensor(entry.mean), torch.tensor(entry.std)
+    if len(mean) == entry.channels:
+        return mean, std
+    return mean.mean().expand(entry.channels), std.mean().expand(entry.channels)
 
 
 def moments(pixels: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel, of 1, exactly, by counting the 256 values."""
+    """Mean and standard deviation of each channel, of 1, exactly."""
+    pieces = (pixels[start : start + 4096] for start in range(0, len(pixels), 4096))
+    return moments_of(sum(map(counted, pieces), np.zeros((pixels.shape[1], 256), dtype=np.int64)))
+
+
+def counted(pixels: np.ndarray) -> np.ndarray:
+    """How often each channel has each of the 256 values."""
+    channels = pixels.swapaxes(0, 1)
+    return np.array([np.bincount(values.ravel(), minlength=256) for values in channels])
+
+
+def moments_of(counts: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of values that were counted."""
     values = np.arange(256) / 255
     by_channel = []
-    for channel in range(pixels.shape[1]):
-        counts = np.zeros(256)
-        for start in range(0, len(pixels), 4096):
-            counts += np.bincount(pixels[start : start + 4096, channel].ravel(), minlength=256)
-        share = counts / counts.sum()
+    for share in counts / counts.sum(1, keepdims=True):
         mean = (share * values).sum()
         by_channel.append((mean, np.sqrt((share * (values - mean) ** 2).sum())))
-    means, stds = torch.tensor(by_channel, dtype=torch.float32).T
+    means, stds = torch.tensor(np.array(by_channel), dtype=torch.float32).T
     # A channel of one colour has no spread to divide by.
     return means, torch.where(stds > 0, stds, 1.0)
 

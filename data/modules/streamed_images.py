@@ -10,18 +10,17 @@ sent, of which a run that only scores some images would do little else (benchmar
 import hashlib
 import math
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
+import PIL
 import torch
-from PIL import Image
 from torch import Tensor
 
-from lightning_bench.data import cache, split
+from lightning_bench.data import cache, progress, split
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.loader import generator
@@ -30,17 +29,29 @@ from lightning_bench.data.modules.image_data import (
     ImageData,
     ImageLoader,
     check_labels,
+    counted,
+    moments_of,
+    stated_moments,
 )
-from lightning_bench.data.sources import imagenet_real
-from lightning_bench.data.sources.readers import FolderReader, Reader
+from lightning_bench.data.sources import imagenet_real, tar_index
+from lightning_bench.data.sources.readers import FolderReader, Reader, TarReader
 from lightning_bench.data.sources.source_splits import source_splits
 from lightning_bench.data.transforms.augment import Augmentation
-from lightning_bench.data.transforms.decode import image_size, open_image, pixels, reason, square
+from lightning_bench.data.transforms.decode import (
+    image_size,
+    open_image,
+    pixels,
+    reason,
+    resized,
+    square,
+)
 
-#: The part of the shorter side that evaluation sees, as everywhere for ImageNet.
-EVALUATION_CROP = 0.875
+#: Images, evenly spread over the training split, that mean and standard deviation are measured on:
+#: the mean of so many strays by a seventieth of what one image's strays by.
+_MEASURED = 5_000
 #: Batches that are decoded before they are asked for.
 _AHEAD = 2
+_PIECE = 256
 _RATIOS = (math.log(3 / 4), math.log(4 / 3))
 
 
@@ -68,22 +79,24 @@ class StreamedImages(ImageData):
         """
         entry = self.entry
         tests = tuple({entry.made_of(name)[0]: None for name in entry.tests})
-        wanted = tests if stage == "test" else None
-        if self.sources.keys() >= {s for s in wanted or entry.splits if entry.serves(s, stage)}:
+        wanted = tests if stage == "test" and entry.mean else None
+        served = {entry.made_of(s)[0] for s in wanted or entry.splits if entry.serves(s, stage)}
+        if self.sources.keys() >= served:
             return
         readers = source_splits(entry, wanted)
         self._take(readers)
         digest = self._digest(readers)
         if entry.relabelled:
             self._relabel_test(entry.relabelled)
-            digest.update(self._labels["test"].tobytes())
+            digest.update(self._labels[entry.relabelled_split].tobytes())
         self.fingerprint = digest.hexdigest()
         self.names = next(iter(readers.values())).names(entry.label)
+        self.mean, self.std = stated_moments(entry) or self._measured_moments(readers)
         if entry.shots and "train" in self.sources:
             self._keep_shots()
-        self.mean, self.std = torch.tensor(entry.mean), torch.tensor(entry.std)
-        for name in [name for name in self.sources if not entry.serves(name, stage)]:
-            del self.sources[name], self._labels[name]
+        for kept in (self.sources, self._labels):
+            for name in [name for name in kept if not entry.serves(name, stage)]:
+                del kept[name]
 
     def _take(self, readers: Mapping[str, Reader]) -> None:
         """Make up the splits out of the source's, with labels that are checked."""
@@ -96,10 +109,42 @@ class StreamedImages(ImageData):
             )
         else:
             parts = {name: (name, np.arange(len(values))) for name, values in labels.items()}
-        tables = {name: _table(reader) for name, reader in readers.items()}
+        column = self.entry.columns[0]
+        tables = {name: _table(reader, column) for name, reader in readers.items()}
         for name, (source, rows) in sorted(parts.items()):
             self.sources[name] = tables[source], rows
             self._labels[name] = labels[source][rows].astype(np.int64)
+
+    def _measured_moments(self, readers: Mapping[str, Reader]) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the training images as evaluation sees them, kept on disk.
+
+        Of all of them, or of some that are evenly spread; the same on every machine.
+        """
+        _, members = self.sources["train"]
+        places = np.unique(np.linspace(0, len(members) - 1, _MEASURED).round().astype(np.int64))
+        made_from = {
+            "format": 1,
+            "pillow": PIL.__version__,
+            "entry": {name: str(value) for name, value in self.entry.what_counts().items()},
+            "sample": self.sample,
+            "files": cache.stamp_of(readers["train"].files),
+            "measured": len(places),
+        }
+
+        def fill(draft: cache.Draft) -> None:
+            decoder = self._decoder("train")
+            counts = np.zeros((self.entry.channels, 256), dtype=np.int64)
+            with ThreadPoolExecutor(max(1, self.workers)) as pool:
+                for start in range(0, len(places), _PIECE):
+                    requests = [(int(place), ()) for place in places[start : start + _PIECE]]
+                    images = list(pool.map(decoder.__getitem__, requests))
+                    counts += counted(torch.stack(images).numpy())
+                    progress.report(f"{self.entry.name}: mean and spread of {start:,} images")
+            draft.save("moments", torch.stack(moments_of(counts)).numpy())
+
+        name = f"{self.entry.name.replace(':', '-')}-{self.entry.image_size}-moments"
+        mean, std = torch.from_numpy(np.array(cache.bundle(name, made_from, fill).array("moments")))
+        return mean, std
 
     def _digest(self, readers: Mapping[str, Reader]) -> "hashlib._Hash":
         """Of the splits' rows and labels and the files' sizes: all bytes would take an hour."""
@@ -115,7 +160,7 @@ class StreamedImages(ImageData):
     def _relabel_test(self, place: str) -> None:
         table, _ = self.sources["test"]
         names = [cell["path"] or "" for cell in table[self.entry.columns[0]]]
-        self._labels["test"] = imagenet_real.labels(place, names)
+        self._labels[self.entry.relabelled_split] = imagenet_real.labels(place, names)
 
     def _keep_shots(self) -> None:
         table, rows = self.sources["train"]
@@ -140,7 +185,7 @@ class StreamedImages(ImageData):
         self, name: str, *, shuffle: bool = False, augmentation: Augmentation | None = None
     ) -> "StreamedLoader":
         source, shift = self.entry.made_of(name)
-        labels = self._labels[source]
+        labels = self._labels.get(name, self._labels[source])
         return StreamedLoader(
             self._decoder(source, augmentation),
             torch.from_numpy(labels),
@@ -173,6 +218,7 @@ class ImageDecoder:
     ) -> None:
         self.where, self.table, self.column, self.members = where, table, column, members
         self.channels, self.size = entry.channels, entry.image_size
+        self.crop, self.interpolation = entry.crop, entry.interpolation
         self.least = augmentation.resized_crop if augmentation else 0.0
 
     def __getitem__(self, request: DecodeRequest) -> Tensor:
@@ -183,9 +229,10 @@ class ImageDecoder:
         data = kept["bytes"]
         try:
             if not self.least:
-                near = math.ceil(self.size / EVALUATION_CROP)
+                near = math.ceil(self.size / self.crop)
                 image = open_image(data, channels=self.channels, near=near)
-                return torch.from_numpy(square(image, self.size, crop=EVALUATION_CROP).copy())
+                whole = square(image, self.size, crop=self.crop, interpolation=self.interpolation)
+                return torch.from_numpy(whole.copy())
             return self._cropped(data, generator(*numbers))
         except (OSError, SyntaxError, ValueError, TypeError) as error:
             name = f" ({kept['path']})" if kept["path"] else ""
@@ -204,8 +251,8 @@ class ImageDecoder:
         image = open_image(data, channels=self.channels, near=near)
         across, down = image.width / width, image.height / height
         box = (left * across, top * down, (left + wide) * across, (top + tall) * down)
-        resized = image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
-        return torch.from_numpy(pixels(resized).copy())
+        part = resized(image, self.size, box, self.interpolation)
+        return torch.from_numpy(pixels(part).copy())
 
 
 def crop_box(
@@ -296,21 +343,25 @@ def make(entry: DataSet, *, recipe: Mapping[str, Any], **options: Any) -> Stream
     return StreamedImages(entry, augmentation=Augmentation.from_recipe(recipe), **options)
 
 
-class ImageFiles:
-    """Image files as rows of a table."""
+class OneColumn:
+    """Images that are read one by one, as a table with one column."""
 
-    def __init__(self, paths: list[Path]) -> None:
-        self.paths = paths
+    def __init__(self, column: str, read: Callable[[int], dict[str, Any]]) -> None:
+        self.column, self.read = column, read
 
     def __getitem__(self, row: int) -> dict[str, dict[str, Any]]:
-        path = self.paths[row]
-        return {"image": {"bytes": path.read_bytes(), "path": str(path)}}
+        return {self.column: self.read(row)}
 
 
-def _table(reader: Reader) -> Any:
+def _table(reader: Reader, column: str) -> Any:
     """The split as `datasets` maps it, its images left as bytes."""
     if isinstance(reader, FolderReader):
-        return ImageFiles(reader.files)
+        paths = reader.files
+        return OneColumn(
+            column, lambda row: {"bytes": paths[row].read_bytes(), "path": str(paths[row])}
+        )
+    if isinstance(reader, TarReader):
+        return OneColumn(column, tar_index.index(reader.where, reader.files).__getitem__)
     files = [str(path) for path in reader.files]
     table = datasets.load_dataset("parquet", data_files={"rows": files}, split="rows")
     for name, feature in table.features.items():

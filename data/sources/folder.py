@@ -27,11 +27,12 @@ def describe(path: str) -> DataSet:
     if isinstance(train, FolderReader):
         labels = train.classes
         classes = len(labels)
-        sizes = dict.fromkeys(("train", "val", "test"), len(train.files) // 10)
-        sizes |= {split: len(reader.files) for split, reader in readers.items()}
-        sizes["train"] -= sum(sizes[split] for split in carved)
+        sizes = _carved({split: len(reader.files) for split, reader in readers.items()})
     else:
-        classes = int(train.labels("cls").max()) + 1
+        counted = {split: reader.labels("cls") for split, reader in readers.items()}
+        classes = int(counted["train"].max()) + 1
+        found = {split: len(labels) for split, labels in counted.items()}
+        sizes = _carved(found)
     how = f"; a tenth of train each for {' and '.join(carved)}, by class, seed 0" if carved else ""
     return DataSet(
         name=f"folder:{path}",
@@ -51,6 +52,13 @@ def describe(path: str) -> DataSet:
         licence="yours to know",
         citation="",
     )
+
+
+def _carved(found: dict[str, int]) -> dict[str, int]:
+    """The sizes of all splits: a tenth of train for each that a folder hasn't got."""
+    sizes = dict.fromkeys(("train", "val", "test"), found["train"] // 10) | found
+    sizes["train"] -= sum(sizes[split] for split in sizes.keys() - found.keys())
+    return sizes
 
 
 def splits(path: str) -> dict[str, Reader]:

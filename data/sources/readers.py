@@ -1,15 +1,15 @@
 """Readers of the files of one split, piece by piece: parquet, tar, lines of text, folders."""
 
+import csv
 import gzip
 import json
 import re
-import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,12 @@ import pyarrow.parquet as pq
 
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.sources import tar_index
+from lightning_bench.data.sources.tar_index import IMAGES, damaged
 
 _PIECE = 2048
-_IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+#: Endings of tables in text.
+TABLES = {".csv", ".tsv"}
 
 
 class Encoded(NamedTuple):
@@ -105,7 +108,7 @@ class ParquetReader(Reader):
                     for batch in file.iter_batches(batch_size=_PIECE, columns=[column]):
                         yield batch.column(0)
             except (pa.ArrowException, OSError) as error:
-                raise DataError(_damaged(self.where, path, error)) from None
+                raise DataError(damaged(self.where, path, error)) from None
 
 
 class TarReader(Reader):
@@ -113,43 +116,16 @@ class TarReader(Reader):
 
     def labels(self, column: str) -> np.ndarray:
         """The integers in the members of this extension."""
-        labels = []
-        for row, (key, data) in enumerate(self._members({f".{column}"})):
-            if not data.strip().isdigit():
-                raise DataError(f"{self.where}, row {row}: {key}.{column} holds {data[:20]!r}")
-            labels.append(int(data))
-        return np.array(labels, dtype=np.int64)
+        return np.array(tar_index.index(self.where, self.files, column).labels)
 
     def column(self, name: str) -> Iterator[list[Any]]:
         """The images in pieces, each that of the label in its place."""
         del name  # whichever extension the images have
-        piece: list[Encoded] = []
-        pairs = zip_longest(self._members(_IMAGES), self._members({".cls"}), fillvalue=("", b""))
-        for row, ((key, data), (labelled, _)) in enumerate(pairs):
-            if key != labelled:
-                raise DataError(
-                    f"{self.where}, row {row}: the image is {key or 'missing'!r}, "
-                    f"the label that of {labelled or 'none'!r}"
-                )
-            piece.append(Encoded(data, key))
-            if len(piece) == _PIECE:
-                yield piece
-                piece = []
-        yield piece
-
-    def _members(self, suffixes: set[str]) -> Iterator[tuple[str, bytes]]:
-        for path in self.files:
-            try:
-                _check_end(path)
-                with tarfile.open(path) as file:
-                    for member in file:
-                        name = Path(member.name)
-                        if name.suffix.lower() in suffixes and (
-                            content := file.extractfile(member)
-                        ):
-                            yield str(name.with_suffix("")), content.read()
-            except (tarfile.TarError, OSError, ValueError) as error:
-                raise DataError(_damaged(self.where, path, error)) from None
+        images = tar_index.index(self.where, self.files)
+        for start in range(0, len(images.labels), _PIECE):
+            rows = range(start, min(start + _PIECE, len(images.labels)))
+            found = (images[row] for row in rows)
+            yield [Encoded(image["bytes"], image["path"]) for image in found]
 
 
 class LinesReader(Reader):
@@ -167,7 +143,7 @@ class LinesReader(Reader):
                         paragraphs = re.split(r"\n\s*\n", file.read())
                         yield [text.strip() for text in paragraphs if text.strip()]
             except (OSError, EOFError, UnicodeDecodeError) as error:
-                raise DataError(_damaged(self.where, path, error)) from None
+                raise DataError(damaged(self.where, path, error)) from None
 
     def _value(self, path: Path, row: int, line: str, name: str) -> str:
         try:
@@ -207,30 +183,63 @@ class FolderReader(Reader):
             yield [Encoded(path.read_bytes(), str(path)) for path in part]
 
 
+class CsvReader(Reader):
+    """A table of texts, a header and a row an example, with commas or (.tsv) tabs between."""
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """The labels as they are written, in alphabetical order."""
+        return tuple(sorted(set(self._values(column))))
+
+    def labels(self, column: str) -> np.ndarray:
+        """The place of each row's label among their names."""
+        number = {name: i for i, name in enumerate(self.names(column))}
+        return np.array([number[value] for value in self._values(column)], dtype=np.int64)
+
+    def column(self, name: str) -> Iterator[list[Any]]:
+        """The values in pieces."""
+        values = self._values(name)
+        while piece := list(islice(values, _PIECE)):
+            yield piece
+
+    def header(self) -> list[str]:
+        """The columns' names."""
+        with self._open(self.files[0]) as file:
+            return next(self._rows(self.files[0], file), [])
+
+    def _values(self, name: str) -> Iterator[str]:
+        for path in self.files:
+            with self._open(path) as file:
+                rows = self._rows(path, file)
+                header = next(rows, [])
+                if name not in header:
+                    hint = nearest(name, header)
+                    raise DataError(f"{self.where}: {path.name} has no column {name!r}{hint}")
+                place = header.index(name)
+                for row, cells in enumerate(rows):
+                    if len(cells) != len(header) or not cells[place].strip():
+                        raise DataError(f"{self.where}, row {row} of {path.name}: no {name}")
+                    yield cells[place].strip()
+
+    def _rows(self, path: Path, file: Iterable[str]) -> Iterator[list[str]]:
+        try:
+            yield from csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+        except (csv.Error, OSError, UnicodeDecodeError) as error:
+            raise DataError(damaged(self.where, path, error)) from None
+
+    def _open(self, path: Path) -> TextIO:
+        return path.open(encoding="utf-8-sig", newline="")
+
+
 def reader_of(files: list[Path]) -> type[Reader]:
     """Tell by the first file's name how a split is to be read."""
     suffixes = files[0].suffixes if files else []
     if ".parquet" in suffixes:
         return ParquetReader
+    if suffixes and suffixes[-1] in TABLES:
+        return CsvReader
     return TarReader if ".tar" in suffixes else LinesReader
 
 
 def is_image(path: Path) -> bool:
     """Whether a file is an image by its name."""
-    return path.suffix.lower() in _IMAGES
-
-
-def _check_end(path: Path) -> None:
-    """Raise a ReadError where a tar file doesn't end as it must, in two blocks of zeros.
-
-    Cut between two members it would only seem to be shorter.
-    """
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 1024))
-        if any(file.read()):
-            raise tarfile.ReadError("it ends too soon")
-
-
-def _damaged(where: str, path: Path, error: Exception) -> str:
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return f"{where}: {path.name} is damaged ({first}); fetch it again"
+    return path.suffix.lower() in IMAGES

@@ -6,9 +6,9 @@ from typing import Any
 
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources.folder import place
-from lightning_bench.data.sources.readers import Reader, reader_of
+from lightning_bench.data.sources.readers import TABLES, CsvReader, Reader, reader_of
 
-_SUFFIXES = {".txt", ".json", ".jsonl", ".gz", ".parquet"}
+_SUFFIXES = {".txt", ".json", ".jsonl", ".gz", ".parquet", *TABLES}
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,15 @@ class TextsInMemory(Reader):
     def column(self, name: str) -> Iterator[list[Any]]:
         """All texts in one piece."""
         yield list(self.texts)
+
+
+def labels_of(path: str) -> tuple[str, ...]:
+    """The labels of a table of texts that has a column `label`; empty of all else."""
+    file = place(path)
+    if file.suffix not in TABLES or not file.is_file():
+        return ()
+    table = CsvReader(f"text:{path}", [file])
+    return table.names("label") if "label" in table.header() else ()
 
 
 def splits(source: str) -> dict[str, Reader]:

@@ -1,6 +1,7 @@
 """Images from bytes to uint8 pixels of one size, many at once."""
 
 import io
+import math
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +16,7 @@ from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources.readers import Encoded
 
 _MODES = {1: "L", 3: "RGB"}
+_RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 #: Of a TIFF's integers, in its SampleFormat.
 _SIGNED = 2
 #: Modes of more than 8 bits a pixel: PIL has grey images of them alone.
@@ -28,6 +30,8 @@ def decode_all(
     channels: int,
     size: int,
     wanted: Collection[int],
+    crop: float = 1.0,
+    interpolation: str = "bicubic",
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yield the wanted rows' pixels in order, decoded on all cores (PIL lets go of the GIL).
 
@@ -37,7 +41,8 @@ def decode_all(
     def one(numbered: tuple[int, Encoded]) -> tuple[int, np.ndarray]:
         row, encoded = numbered
         try:
-            return row, square(open_image(encoded.bytes, channels=channels, near=size), size)
+            image = open_image(encoded.bytes, channels=channels, near=math.ceil(size / crop))
+            return row, square(image, size, crop=crop, interpolation=interpolation)
         except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
             name = f" ({encoded.name})" if encoded.name else ""
             raise DataError(
@@ -98,15 +103,24 @@ def _integer_type(image: Image.Image) -> tuple[int, bool]:
     raise ValueError(f"{image.format} images of 32 bits: their range is unknown")
 
 
-def square(image: Image.Image, size: int, *, crop: float = 1.0) -> np.ndarray:
+def square(
+    image: Image.Image, size: int, *, crop: float = 1.0, interpolation: str = "bicubic"
+) -> np.ndarray:
     """Return the middle, resized to size × size, as C×H×W; `crop` of the shorter side is kept."""
     width, height = image.size
     if (width, height) != (size, size) or crop < 1:
         side = min(width, height) * crop
         left, top = (width - side) / 2, (height - side) / 2
         box = (left, top, left + side, top + side)
-        image = image.resize((size, size), Image.Resampling.BICUBIC, box=box)
+        image = resized(image, size, box, interpolation)
     return pixels(image)
+
+
+def resized(
+    image: Image.Image, size: int, box: tuple[float, float, float, float], interpolation: str
+) -> Image.Image:
+    """The part of an image inside a box, at size × size."""
+    return image.resize((size, size), _RESAMPLING[interpolation], box=box)
 
 
 def pixels(image: Image.Image) -> np.ndarray:

@@ -1,7 +1,8 @@
 """The spatial gating unit in its four variants (Liu et al., 2021, "Pay Attention to MLPs").
 
-f(Z) = W norm(Z) + b along the sequence. W starts near zero and b at one, so that f starts as
-one and a multiplicative gate lets Z through: the block starts as a plain feed-forward one.
+f(Z) = W norm(Z) + b along the sequence. Each gate starts as s(Z) ≈ Z, so that the block starts as
+a plain feed-forward one: W near zero, and b one for the products, zero for the sum; where the gate
+is f itself, W is the identity and b zero, so that s(Z) starts as norm(Z).
 """
 
 from typing import Literal
@@ -56,6 +57,14 @@ class SpatialGate(nn.Module):
             return f
         return z + f if self.gate == "additive" else z * f
 
+    def start_open(self) -> None:
+        """Let Z through: give W and b what makes s(Z) ≈ Z."""
+        spatial = self.f.spatial
+        if self.gate in {"linear", "additive"}:
+            nn.init.zeros_(spatial.bias)
+        if self.gate == "linear":
+            spatial.start_as_identity()
+
 
 def spatial_gate(
     gate: Gate, width: int, hidden: int, length: int, matrix: Matrix, attention: int
@@ -64,4 +73,6 @@ def spatial_gate(
     if gate == "split" and hidden % 2:
         raise ModelError(f"the split gate halves the channels, but {hidden} is odd")
     out = hidden // 2 if gate == "split" else hidden
-    return SpatialGate(gate, SpatialProjection(out, length, matrix, width, attention)), out
+    made = SpatialGate(gate, SpatialProjection(out, length, matrix, width, attention))
+    made.start_open()
+    return made, out

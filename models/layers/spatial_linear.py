@@ -46,6 +46,10 @@ class SquareLinear(SpatialLinear):
         nn.init.normal_(self.weight, std=1e-6)
         nn.init.ones_(self.bias)
 
+    def start_as_identity(self) -> None:
+        """Make W the identity matrix."""
+        nn.init.eye_(self.weight)
+
     def forward(self, x: Tensor) -> Tensor:
         """Map B×n×C to B×n×C, for any n up to S."""
         n = fitting_length(x, self.length)
@@ -64,6 +68,12 @@ class ToeplitzLinear(nn.Module):
         self.diagonals = nn.Parameter(torch.empty(2 * length - 1))
         self.bias = nn.Parameter(torch.ones(length))
         nn.init.normal_(self.diagonals, std=1e-6)
+
+    def start_as_identity(self) -> None:
+        """Make W the identity matrix, whose main diagonal alone is one."""
+        nn.init.zeros_(self.diagonals)
+        with torch.no_grad():
+            self.diagonals[self.length - 1] = 1.0
 
     def matrix(self) -> Tensor:
         """Return W, S×S."""

@@ -1,6 +1,7 @@
 """The receptive field: which pixels the output in the middle depends on, and how much.
 
-Measured by the gradient of the middle of the last map with respect to the image (Luo et al., 2016,
+Measured by the gradient of the middle of the last map, in a random direction of its channels, with
+respect to the image (Luo et al., 2016,
 "Understanding the effective receptive field"), and by the formula r = 1 + Σ (k - 1) Π strides
 before, over all convolutions and pools in the order in which they are carried out: so a recurrent
 convolution of t steps counts t + 1 times.
@@ -59,13 +60,22 @@ def gradient(model: nn.Module, images: Tensor) -> tuple[Tensor, float | None] | 
             )
             if last is None:
                 return None
-            (slope,) = torch.autograd.grad(last[0].sum(), images)
+            (slope,) = torch.autograd.grad((last[0] * _direction(last[0])).sum(), images)
     finally:
         for hook in hooks:
             hook.remove()
         for module in was_training:
             module.training = True
     return slope.abs().mean((0, 1)), formula(windows, images.shape[-1], last[1])
+
+
+def _direction(middle: Tensor) -> Tensor:
+    """A random direction of the channels, always the same one.
+
+    Their sum would not do: behind a layer norm it is constant, and its gradient rounding noise.
+    """
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(middle.shape[-1], generator=generator).to(middle)
 
 
 def formula(windows: list[tuple[int, int]], size: int, side: int) -> float | None:

@@ -13,7 +13,7 @@ distribution. In a grid of patches the distance has two parts, rows and columns.
 import torch
 from torch import Tensor, nn
 
-from lightning_bench.models.layers.spatial_linear import SquareLinear
+from lightning_bench.models.layers.spatial_linear import SquareLinear, ToeplitzLinear
 from lightning_bench.models.mixer import TokenMixing
 
 
@@ -21,16 +21,18 @@ def measure(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, float]:
     """The mean share over the layers, and that of random matrices of the same sizes.
 
     Of Mixer's token mixing it is the product of its two matrices: what it does without the
-    activation between them. Matrices that are Toeplitz by construction are left out.
+    activation between them. Of matrices that are Toeplitz by construction it is one, random or not.
     """
     del inputs
     grid = hasattr(model, "patches")
-    matrices = list(_matrices(model))
-    if not matrices:
+    matrices = _matrices(model)
+    built = sum(isinstance(module, ToeplitzLinear) for module in model.modules())
+    count = len(matrices) + built
+    if not count:
         return {}
     return {
-        "toeplitz": sum(share(matrix, grid=grid) for matrix in matrices) / len(matrices),
-        "toeplitz_random": sum(random_share(len(m), grid=grid) for m in matrices) / len(matrices),
+        "toeplitz": (built + sum(share(m, grid=grid) for m in matrices)) / count,
+        "toeplitz_random": (built + sum(random_share(len(m), grid=grid) for m in matrices)) / count,
     }
 
 

@@ -29,6 +29,7 @@ from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry import arguments as signature
 from lightning_bench.models.registry import user_code
 from lightning_bench.models.registry.arguments import Argument, Value
+from lightning_bench.models.registry.encoders import refuse_leaky
 
 __all__ = ["Argument", "Entry", "check_arguments", "entries", "find", "markdown_table"]
 
@@ -208,6 +209,8 @@ def _library_entry(prefix: str, name: str) -> Entry:
     # timm names a set of weights after a dot; a hub address has a slash and can't be known here.
     base = name.partition(".")[0] if prefix == "timm" else name
     same_version = library["version"] == importlib.metadata.version(library["package"])
+    if prefix == "hf":
+        refuse_leaky(name, name)
     if base not in library["names"] and "/" not in name and same_version:
         raise UnknownModel(
             f"{library['package']} {library['version']} has no model {name!r}"

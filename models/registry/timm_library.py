@@ -13,22 +13,11 @@ from torch import nn
 from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError, UnknownModel
 from lightning_bench.models.registry.arguments import read_signature
+from lightning_bench.models.registry.encoders import LEAKY, NO_ENCODERS, refuse_leaky
 from lightning_bench.models.registry.model_variant import Variant
 from lightning_bench.models.registry.transformers_library import HuggingFaceText, configuration
 
 PACKAGES = {"hf": "transformers", "timm": "timm"}
-# In transformers' lists of encoders, and yet: decoders that need an end token in every text,
-# readers of images or tables too, and one that must be told a language.
-NO_ENCODERS = {
-    "bart",
-    "mbart",
-    "modernvbert",
-    "mvp",
-    "perceiver",
-    "tapas",
-    "ultravbert",
-    "xmod",
-}
 
 
 @cache
@@ -42,7 +31,7 @@ def names(prefix: str) -> list[str]:
 
     classifiers = {config.model_type for config in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING}
     fillers = {config.model_type for config in MODEL_FOR_MASKED_LM_MAPPING}
-    return sorted((classifiers & fillers) - NO_ENCODERS)
+    return sorted((classifiers & fillers) - NO_ENCODERS - LEAKY)
 
 
 def _is_encoder(name: str) -> bool:
@@ -109,6 +98,7 @@ def _timm(name: str) -> Callable[..., nn.Module]:
 
 
 def _hugging_face(name: str) -> Callable[..., nn.Module]:
+    refuse_leaky(name, name)
     address = name if "/" in name else None
     if address is None and not _is_encoder(name):
         raise UnknownModel(
@@ -138,6 +128,7 @@ def _hugging_face(name: str) -> Callable[..., nn.Module]:
                 num_attention_heads=heads,
                 intermediate_size=hidden,
             )
+            refuse_leaky(name, config.model_type)
             known = getattr(config, "max_position_embeddings", length)
             if 0 < known < length:
                 raise ModelError(f"hf/{name} reads {known} tokens at most, not {length}")

@@ -49,8 +49,7 @@ def column_of(main: Table, pair: Comparison) -> Column:
 
 def _baseline(request: Request) -> str | None:
     """The entry that the page compares all others with."""
-    claims = getattr(request.study, "claims", [])
-    return next((claim.baseline for claim in claims if claim.baseline), None)
+    return next((claim.baseline for claim in request.study.claims if claim.baseline), None)
 
 
 def _order(

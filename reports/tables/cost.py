@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from lightning_bench.bench.store.record import Cost, Record
 from lightning_bench.reports.report import Cell, Column, Kind, Note, Row, Table
-from lightning_bench.reports.request import Request
+from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.statistics import inference, samples
 from lightning_bench.reports.tables import failed_attempts, training_devices
 from lightning_bench.reports.tables.footnotes import Notes
@@ -27,10 +27,15 @@ def table(request: Request, collected: samples.Samples) -> Table:
     for ledger in request.searches:
         place = ledger.entry, ledger.dataset
         trials_h[place] = trials_h.get(place, 0.0) + ledger.device_h
-    grid = [_cells(collected[place], notes, trials_h.get(place, 0.0)) for place in places]
+    grid = [
+        _cells(collected[place], request.before.get(place[0], []), notes, trials_h.get(place, 0.0))
+        for place in places
+    ]
     several = len(request.metrics) > 1
     records = [record for place in places for record in _all(collected[place])]
     columns = _columns(grid, records)
+    if not any(request.before.values()):
+        columns, grid = _without_pre_training(columns, grid)
     return Table(
         id="cost",
         title="What it cost",
@@ -38,7 +43,9 @@ def table(request: Request, collected: samples.Samples) -> Table:
             "Training: wall time of one run, mean ± SD over seeds; speed: training examples a"
             " second, mean ± SD; memory: the highest peak of any run, of the process on a CPU, of"
             " tensors alone on a GPU; all runs: device time of every attempt, failed and replaced"
-            " ones too; all of it: with the search's trials, times a run's threads on a CPU."
+            " ones too; all of it: with the search's trials"
+            + (" and with pre-training" if any(request.before.values()) else "")
+            + ", times a run's threads on a CPU."
         ),
         columns=columns,
         rows=[
@@ -60,7 +67,29 @@ def _all(sample: samples.Sample) -> list[Record]:
     return [run.record for run in sample.runs if run.record and run.state in ("done", "failed")]
 
 
-def _cells(sample: samples.Sample, notes: Notes, trials_h: float) -> list[Cell]:
+def _without_pre_training(
+    columns: list[Column], grid: list[list[Cell]]
+) -> tuple[list[Column], list[list[Cell]]]:
+    """The table of a study that has no stages."""
+    place = [column.id for column in columns].index("before")
+    kept = [row[:place] + row[place + 1 :] for row in grid]
+    return columns[:place] + columns[place + 1 :], kept
+
+
+def _pre_training(before: Sequence[ReportedRun], notes: Notes) -> Cell:
+    """Device time of the stages that an entry starts from, every attempt at them."""
+    if not before:
+        return Cell()
+    hours, unknown = failed_attempts.total(before)
+    marks = [notes.mark("pre-trained once for all rows that start from it, and counted in each")]
+    if unknown:
+        marks.append(notes.mark("what an attempt at pre-training took is not known"))
+    return Cell(value=hours or None, n=len(before), notes=marks, runs=[run.key for run in before])
+
+
+def _cells(
+    sample: samples.Sample, before: Sequence[ReportedRun], notes: Notes, trials_h: float
+) -> list[Cell]:
     keys = [run.key for run in sample.runs]
     done = [record.cost for record in sample.done.values() if record.cost]
     paid = [record.cost for record in _all(sample) if record.cost]
@@ -82,8 +111,17 @@ def _cells(sample: samples.Sample, notes: Notes, trials_h: float) -> list[Cell]:
             notes=marks,
             runs=keys,
         ),
-        Cell(value=failed_attempts.core_days(sample.runs, trials_h), runs=keys),
+        _pre_training(before, notes),
+        _everything(sample, before, trials_h),
     ]
+
+
+def _everything(sample: samples.Sample, before: Sequence[ReportedRun], trials_h: float) -> Cell:
+    """Core-days of the runs, of the search before them, and of pre-training."""
+    own = failed_attempts.core_days(sample.runs, trials_h)
+    stages = failed_attempts.core_days(before)
+    total = None if own is None else own + (stages or 0.0)
+    return Cell(value=total, runs=[run.key for run in (*before, *sample.runs)])
 
 
 def _mean(
@@ -111,14 +149,17 @@ def _columns(grid: Sequence[Sequence[Cell]], records: Sequence[Record]) -> list[
     elif not any(record.provenance.device == "cpu" for record in records):
         processor, memory = "GPU", "GPU memory"
     largest = [
-        max((cells[index].value or 0.0 for cells in grid), default=0.0) for index in range(5)
+        max((cells[index].value or 0.0 for cells in grid), default=0.0) for index in range(6)
     ]
     unit, scale = _unit(largest[0], [("h", 3600.0), ("min", 60.0), ("s", 1.0)])
     device_unit, device_scale = _unit(
         largest[3], [("device-h", 1.0), ("device-min", 1 / 60), ("device-s", 1 / 3600)]
     )
+    before_unit, before_scale = _unit(
+        largest[4], [("device-h", 1.0), ("device-min", 1 / 60), ("device-s", 1 / 3600)]
+    )
     core_unit, core_scale = _unit(
-        largest[4],
+        largest[5],
         [(f"{processor}-days", 1.0), (f"{processor}-h", 1 / 24), (f"{processor}-min", 1 / 1440)],
     )
     memory_unit, memory_scale = _unit(largest[2], [("GB", 1e9), ("MB", 1e6)])
@@ -127,7 +168,8 @@ def _columns(grid: Sequence[Sequence[Cell]], records: Sequence[Record]) -> list[
         _column("speed", "Speed", "examples/s", "sd", 1.0, largest[1]),
         _column("memory", memory, memory_unit, "number", 1 / memory_scale, largest[2]),
         _column("device", "All runs", device_unit, "number", 1 / device_scale, largest[3]),
-        _column("core", "All of it", core_unit, "number", 1 / core_scale, largest[4]),
+        _column("before", "Pre-training", before_unit, "number", 1 / before_scale, largest[4]),
+        _column("core", "All of it", core_unit, "number", 1 / core_scale, largest[5]),
     ]
 
 

@@ -40,7 +40,11 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
     ]
     columns = [column for column, _ in filled]
     ours = [
-        Row(label=label, group=entry.group, cells=[cells[label] for _, cells in filled])
+        Row(
+            label=label,
+            group=entry.group,
+            cells=_remarked([cells[label] for _, cells in filled], entry.stands_for, notes),
+        )
         for label, entry in request.grouped_entries().items()
     ]
     theirs = published_rows.rows(request, columns, notes)
@@ -67,6 +71,14 @@ def table(request: Request, collected: samples.Samples, rankings: Rankings) -> T
 def _what_seeds_vary(request: Request) -> list[Note]:
     line = seeds_vary.line(request)
     return [Note(text=line)] if line else []
+
+
+def _remarked(cells: list[Cell], stands_for: str, notes: Notes) -> list[Cell]:
+    """The cells of a row that stands for another network, which the first one says."""
+    if not stands_for:
+        return cells
+    mark = notes.mark(f"stands for {stands_for}, which is not trained at this scale")
+    return [cells[0].model_copy(update={"notes": [*cells[0].notes, mark]}), *cells[1:]]
 
 
 def _metric_columns(

@@ -58,7 +58,12 @@ def departures(study: Study) -> list[str]:
                 settings = ", ".join(f"{key.replace('_', ' ')} {own[key]}" for key in own)
                 what = f"{spec.name} with {settings or 'its own settings'}"
                 data.setdefault(what, []).append(label)
-    return [
+    stand_ins = [
+        f"{label} stands for {entry.stands_for}, which is not trained at this scale."
+        for label, entry in study.entries.items()
+        if entry.stands_for
+    ]
+    return stand_ins + [
         f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} {done} {what}."
         for done, departed in (("trained with", recipes), ("given", data))
         for what, labels in departed.items()
@@ -110,15 +115,17 @@ def _data(dataset: str, runs: Sequence[ReportedRun]) -> str:
         f" fingerprint {mark[:12]}" + (f", commit {revision[:12]}" if revision else "")
         for train, val, test, mark, revision in sorted(seen)
     ]
+    images = sorted({r.data.preprocessing for r in records if r.data and r.data.preprocessing})
+    treated = f"; images with {', or '.join(images)}" if images else ""
     if any(record.spec.data.split == "seed" for record in records):
         return (
             "Split anew by each seed, so that entries are compared over seeds alone and not example"
-            f" by example: {'; '.join(descriptions)}"
+            f" by example: {'; '.join(descriptions)}{treated}"
         )
     if any(r.spec.data.shots or r.spec.data.split != "fixed" for r in records):
-        return "Drawn anew for each seed: " + "; ".join(descriptions)
+        return "Drawn anew for each seed: " + "; ".join(descriptions) + treated
     warning = "Not the same data in every run: " if len(descriptions) > 1 else ""
-    return warning + "; ".join(descriptions)
+    return warning + "; ".join(descriptions) + treated
 
 
 def _code(records: Iterable[Record]) -> str:

@@ -39,6 +39,7 @@ RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "layer_decay": st.floats(0, 1, exclude_min=True),
     "ema": fractions,
     "freeze": st.booleans(),
+    "steps": st.none(),  # instead of epochs
     "accumulate": st.integers(1, 64),
 }
 recipes = st.fixed_dictionaries({}, optional=RECIPE_VALUES)
@@ -190,6 +191,7 @@ def test_released_defaults_never_change() -> None:
         "ema": 0.0,
         "freeze": False,
         "accumulate": 1,
+        "steps": None,
     }
     assert spec({"lr": 0.01}, 3, args={"width": 16}).key == "0a581474f1f0b1f717aa"
 
@@ -201,3 +203,13 @@ def test_released_defaults_never_change() -> None:
 def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Recipe(**wrong)
+
+
+def test_steps_stand_in_the_place_of_epochs() -> None:
+    """125,000 steps are so many, however large the corpus is."""
+    recipe = Recipe(steps=125_000)
+    assert recipe.length(30_500) == (5, 125_000)
+    assert Recipe(epochs=9).length(30_500) == (9, 274_500)
+    assert spec(recipe.model_dump(exclude_defaults=True), 0).key != spec({}, 0).key
+    with pytest.raises(ValidationError, match="epochs or steps"):
+        Recipe(steps=5, epochs=3)

@@ -10,6 +10,7 @@ from lightning_bench.bench.study.study import Entry
 from lightning_bench.reports.build import build
 from lightning_bench.reports.inputs_digest import inputs
 from lightning_bench.reports.report import Report
+from lightning_bench.reports.text import provenance_lines
 
 
 def cell(report, entry, column):
@@ -267,3 +268,17 @@ def test_a_claim_names_the_test_examples_that_it_is_of(make):
     (scored,) = {run.record.scored for run in runs}
     (finding,) = build(request, runs).findings
     assert finding.startswith(f"On digits (accuracy, these {scored:,} test examples) b is better")
+
+
+def test_a_row_that_stands_for_another_network_says_so(make) -> None:
+    request, runs = make.study({"mlp": [0.5, 0.6], "lenet": [0.5, 0.6]})
+    entries = {
+        label: entry.model_copy(update={"stands_for": "HaloNet" if label == "mlp" else ""})
+        for label, entry in request.entries.items()
+    }
+    request = make.change(request, entries=entries)
+    main = build(request, runs).tables[0]
+    (note,) = [note for note in main.notes if note.text.startswith("stands for HaloNet")]
+    marked = {row.label for row in main.rows if note.mark in row.cells[0].notes}
+    assert marked == {"mlp"}
+    assert provenance_lines.departures(request.study)[0].startswith("mlp stands for HaloNet")

@@ -43,6 +43,7 @@ def plan_command(
     ] = None,
     price: Annotated[float | None, typer.Option(min=0, help="Of a device-hour.")] = None,
     output: options.OutputFormat = "table",
+    data_root: options.DataRoot = None,
     detect: Annotated[
         float | None,
         typer.Option(
@@ -61,6 +62,7 @@ def plan_command(
 
     if detect is not None and not detect > 0:
         raise UserError(f"--detect {detect:g}: a difference is greater than 0")
+    options.use_data_root(data_root)
     study, opened = open_study(name, scale, settings, store)
     where: DeviceType | None = None
     if device or devices:

@@ -12,6 +12,7 @@ from lightning_bench import __version__, studies
 from lightning_bench.bench.cli.app import run
 from lightning_bench.bench.cli.options import duration
 from lightning_bench.data import catalogue as data_catalogue
+from lightning_bench.models.errors import UnknownModel
 from lightning_bench.models.registry import catalogue as model_catalogue
 from tests.commands import BENCH, bench
 
@@ -218,3 +219,61 @@ def test_a_closed_pipe_is_no_error() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_a_plan_looks_into_a_mirror_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A relative folder of images starts at --data-root, in a plan as in a run."""
+    for i in range(20):
+        path = tmp_path / "mirror" / "mine" / ("a", "b")[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    page = tmp_path / "own.yaml"
+    page.write_text(
+        "title: t\nquestion: q\ndata: [{name: 'folder:mine', image_size: 8}]\n"
+        "entries: {A: {model: mlp}}\nseeds: 1\nscales: {smoke: {}}\n",
+        encoding="utf-8",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_DATA", "")  # put back afterwards
+        patch.delenv("BENCH_DATA")
+        assert run(["plan", str(page)]) == 2
+        assert "there is no folder mine" in capsys.readouterr().err
+        assert run(["plan", str(page), "--data-root", str(tmp_path / "mirror")]) == 0
+        patch.delenv("BENCH_DATA")
+
+
+def test_a_missing_vocabulary_is_asked_for_before_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data without the words to read it by: refused, instead of each run by itself."""
+    from lightning_bench.bench.cli import preflight
+    from lightning_bench.bench.cli.options import make_plan
+    from lightning_bench.bench.store.store import Store
+    from lightning_bench.bench.study.load import load
+    from lightning_bench.data.errors import DataError
+    from lightning_bench.data.sources import repository
+
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "no"))
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(repository, "_cached", lambda *_: None)  # nor in anybody's cache
+    folder = tmp_path / "mirror/nyu-mll/glue/sst2"
+    folder.mkdir(parents=True)
+    for split in ("train", "validation"):
+        (folder / f"{split}-00000-of-00001.parquet").touch()
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "mirror"))
+    page = tmp_path / "own.yaml"
+    page.write_text(
+        "title: t\nquestion: q\ndata: [sst2]\nentries: {A: {model: bag}}\nseeds: 1\n"
+        "scales: {smoke: {}}\n",
+        encoding="utf-8",
+    )
+    plan = make_plan(load(str(page)), Store(tmp_path / "store"))
+    with pytest.raises(DataError, match=r"bert-base-uncased \(vocab.txt\) is neither"):
+        preflight.demand_inputs(plan)
+
+
+@pytest.mark.parametrize("name", ["fnet", "convbert", "nystromformer", "yoso"])
+def test_an_encoder_whose_pads_leak_is_refused(name: str) -> None:
+    with pytest.raises(UnknownModel, match=f"{name} of transformers lets pads change its results"):
+        model_catalogue.find(f"hf/{name}")

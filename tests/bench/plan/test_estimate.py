@@ -53,6 +53,13 @@ def test_weights_that_are_only_scored_have_neither_gradients_nor_steps() -> None
     assert (work.flops, work.weights_bytes, work.activation_bytes) == (359 * 1000, 400, 0)
 
 
+def test_a_recipe_of_steps_takes_as_many_and_validates_after_each_epoch() -> None:
+    of = spec("mlp", "digits", {}, {"steps": 25, "batch_size": 100})
+    work = estimates.workload(of, DIGITS, COUNTS)
+    assert isinstance(work, Workload)
+    assert work.flops == (3 * 25 * 100 + 3 * 359 + 359) * 1000
+
+
 def test_parts_of_a_batch_take_less_memory_and_averaged_weights_more() -> None:
     assert digits_work(accumulate=4).activation_bytes == 4 * 25 * 50
     assert digits_work(ema=0.99).weights_bytes == 4 * 100 * 5

@@ -55,7 +55,7 @@ def test_a_run_on_a_cpu_changes_nothing() -> None:
 
 def test_the_scaler_of_fp16_starts_where_the_recipe_says() -> None:
     def scale(**recipe: Any) -> float:
-        trainer = make_trainer(Recipe(**recipe), ALONE, "cpu", "ddp", [])
+        trainer = make_trainer(Recipe(**recipe), 1, ALONE, "cpu", "ddp", [])
         plugin = trainer.precision_plugin
         assert isinstance(plugin, MixedPrecision)
         return plugin.scaler.get_scale() if plugin.scaler else 0.0
@@ -71,7 +71,7 @@ def test_what_runs_without_a_trainer_has_the_kernels_of_one() -> None:
         use_deterministic_algorithms()
         alone = kernels(), torch.is_deterministic_algorithms_warn_only_enabled()
         torch.use_deterministic_algorithms(False)
-        make_trainer(Recipe(), ALONE, "cpu", "ddp", [])
+        make_trainer(Recipe(), 1, ALONE, "cpu", "ddp", [])
         assert (kernels(), torch.is_deterministic_algorithms_warn_only_enabled()) == alone
         assert kernels().deterministic
     finally:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from lightning_bench.bench.run.loading import DataProblem
@@ -101,7 +102,7 @@ def test_pets_are_trained_with_all_augmentations(mirror: None) -> None:
     [
         ({"name": "polarity"}, {"flip": True}, "polarity: nothing here is done with flip"),
         ({"name": "digits"}, {"whole_words": True}, "nothing here is done with whole_words"),
-        ({"name": "digits"}, {"resized_crop": 0.5}, "resized_crop is for streamed images"),
+        ({"name": "digits"}, {"resized_crop": 0.5}, "resized_crop is for images in files"),
         ({"name": "digits", "length": 64}, {}, "digits is a data set of images and has no length"),
     ],
 )
@@ -123,3 +124,35 @@ def test_predictions_that_are_no_whole_numbers_are_kept(tmp_path: Path) -> None:
     assert all(np.array_equal(kept[name], values[name]) for name in values)
     assert kept["target"].dtype == np.int16
     assert kept["index"].dtype == np.uint32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["vit-b16", "mixer-b16", "timm/resnetv2_50x1_bit"])
+def test_cifar10_enlarged_to_224_pixels_trains_and_scores(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real images at the published shape, a few of them: two steps, validation and test."""
+    if DATA is None:
+        pytest.skip("no data mirror: set BENCH_DATA")
+    for split, rows in (("train", 20), ("test", 4)):
+        (path,) = (DATA / "uoft-cs/cifar10/plain_text").glob(f"{split}-*.parquet")
+        copy = tmp_path / "uoft-cs/cifar10/plain_text" / path.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pq.read_table(path).slice(0, rows), copy)
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    data = {"name": "cifar10", "image_size": 224, "sample": True}
+    outcome = run(model, {}, data, batch_size=9, flip=True)
+    assert (outcome.data.train, outcome.data.val, outcome.scored) == (18, 2, 4)
+    assert [epoch.step for epoch in outcome.curve] == [2]
+    assert outcome.data.preprocessing.startswith("mean 0.")
+
+
+def test_a_recipe_of_steps_ends_in_the_middle_of_an_epoch() -> None:
+    """Two steps an epoch, five in all; the learning rate falls to its end over just these."""
+    outcome = train(
+        spec("mlp", "digits", {"width": 8}, {"steps": 5, "batch_size": 500}),
+        device="cpu",
+        on_epoch=lambda _: None,
+    )
+    assert [(epoch.epoch, epoch.step) for epoch in outcome.curve] == [(1, 2), (2, 4), (3, 5)]
+    assert outcome.scored == 359

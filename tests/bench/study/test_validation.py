@@ -49,6 +49,15 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
         ("search", "repeat"),
     ),
     "variance": ({"variance": ["dropout"], "seeds": 6}, ("variance",)),
+    "stand-ins": (
+        {
+            "entries": {
+                **PAGE["entries"],
+                "B": {"model": "mlp", "stands_for": "x", "published": "y"},
+            }
+        },
+        ("entries", "B", "published"),
+    ),
     "searched": (
         {"entries": {"A": {"model": "mlp", "start": "first", "space": LR}}},
         ("entries", "A", "space"),

@@ -1,5 +1,6 @@
 """Texts: tokens, batches by length, generated tasks, masking."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 import torch
 
 from lightning_bench.common.targets import IGNORED
+from lightning_bench.data import tokenisers
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.catalogue import entries, find
+from lightning_bench.data.errors import DataError
 from lightning_bench.data.loader import Loader
 from lightning_bench.data.modules.corpus import Corpus
 from lightning_bench.data.modules.text_data import TextData
@@ -147,3 +150,73 @@ def test_settings_reach_the_model() -> None:
     assert data.facts() == {"vocab_size": 500, "length": 32, "classes": 0}
     assert next(iter(data.val_dataloader())).inputs[0].shape[1] <= 32
     assert entries()["python-docs"].length == 64
+
+
+def test_neither_length_nor_place_tells_which_pairs_follow(tmp_path: Path) -> None:
+    """All segments are of one length, and half of the pairs follow each other."""
+    data = Corpus("python-docs-nsp", batch_size=32, seed=0)
+    data.setup()
+    half = (data.entry.length - 3) // 2
+    for found in data.splits.values():
+        assert set(found.lengths) == {2 * half + 3}
+        assert set(found.second) == {half + 2}
+    train = data.splits["train"]
+    assert train.labels.mean() == pytest.approx(0.5, abs=0.03)
+    rows = train.tokens.reshape(len(train.labels), -1)
+    follows = {
+        row[: half + 1].tobytes(): row[half + 2 : -1].tobytes() for row in rows[train.labels == 1]
+    }
+    seconds = {row[half + 2 : -1].tobytes() for row in rows}
+    firsts = [row for row, label in zip(rows, train.labels, strict=True) if not label]
+    # What follows in another text is in most cases somebody's second segment here, too.
+    there = np.mean([row[half + 2 : -1].tobytes() in seconds for row in firsts])
+    assert there == 1.0
+    wrong = [
+        row[half + 2 : -1].tobytes() == follows.get(row[: half + 1].tobytes()) for row in firsts
+    ]
+    assert not any(wrong)
+
+
+def test_a_corpus_is_packed_without_a_copy_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 million tokens of four bytes go to disk while Python holds a small part of them."""
+    import tracemalloc
+
+    from lightning_bench.data import cache
+    from lightning_bench.data.modules import corpus
+
+    monkeypatch.setattr(corpus, "_ROWS", 1 << 10)
+    draft = cache.Draft(tmp_path)
+    tokenizer = tokenisers.of_tokens(tokenisers.SPECIAL)
+    texts = (np.full(1000, i % 7, dtype=np.int32) for i in range(20_000))
+    tracemalloc.start()
+    corpus._packed(draft, "train", texts, tokenizer, 128)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20e6  # bytes; as lists of arrays it was 600e6
+    tokens, starts = draft.array("train-tokens"), draft.array("train-starts")
+    assert len(tokens) == 20_000_000 + 2 * (len(starts) - 1)
+    inner = np.concatenate([tokens[a + 1 : b - 1] for a, b in pairwise(starts[:21])])
+    assert (inner == np.repeat(np.arange(20) % 7, 1000)[: len(inner)]).all()
+    assert list(tmp_path.glob("*-stream")) == []
+
+
+def test_a_table_with_labels_is_classified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    rows = [
+        f'"the {word}, again {i}",{label}'
+        for i in range(30)
+        for word, label in (("sun", "warm"), ("ice", "cold"))
+    ]
+    (tmp_path / "mine.csv").write_text("text,label\n" + "\n".join(rows), encoding="utf-8")
+    entry = find("text:mine.csv", tokenizer="train:300", length=16)
+    assert (entry.task, entry.classes, entry.labels) == ("classify", 2, ("cold", "warm"))
+    data = TextData(entry, batch_size=4, seed=0)
+    data.setup()
+    assert data.sizes == {"train": 48, "val": 6, "test": 6}
+    (tmp_path / "none.csv").write_text("text\n" + "\n".join(rows), encoding="utf-8")
+    assert find("text:none.csv").task == "masked-lm"
+    (tmp_path / "few.txt").write_text("one line\n" * 3000, encoding="utf-8")
+    with pytest.raises(DataError, match=r"1 text, too few .*an empty line ends a text"):
+        Corpus(find("text:few.txt"), batch_size=4, seed=0).setup()

@@ -17,9 +17,14 @@ from lightning_bench.models.layers.drop_path import DropPath, drop_paths
 from lightning_bench.models.layers.linear import LARGE, Linear, along_channels, along_sequence
 from lightning_bench.models.layers.locally_connected import LocallyConnected
 from lightning_bench.models.layers.position_embedding import resized, sinusoids
-from lightning_bench.models.layers.recurrent_conv import RecurrentConv
-from lightning_bench.models.layers.spatial_gating_unit import Gate
-from lightning_bench.models.layers.spatial_linear import SpatialLinear, SquareLinear, ToeplitzLinear
+from lightning_bench.models.layers.recurrent_conv import LocalResponseNorm, RecurrentConv
+from lightning_bench.models.layers.spatial_gating_unit import Gate, spatial_gate
+from lightning_bench.models.layers.spatial_linear import (
+    Matrix,
+    SpatialLinear,
+    SquareLinear,
+    ToeplitzLinear,
+)
 from lightning_bench.models.registry.registry import create
 from lightning_bench.models.weights.heads import head_modules
 from lightning_bench.models.weights.load_weights import load_weights
@@ -374,3 +379,42 @@ def test_models_for_any_size_still_want_their_channels(name: str) -> None:
     assert model(torch.randn(2, 1, 20, 20)).shape == (2, 3)
     with pytest.raises(ModelError, match=r"images B×1×H×W, not 2×3×20×20"):
         model(torch.randn(2, 3, 20, 20))
+
+
+@pytest.mark.parametrize("matrix", ["dense", "toeplitz"])
+@pytest.mark.parametrize("gate", ["linear", "additive", "multiplicative", "split"])
+def test_every_gate_starts_open(gate: Gate, matrix: Matrix) -> None:
+    """s(Z) ≈ Z, of the linear gate norm(Z), so that none has a head start over another."""
+    made, _ = spatial_gate(gate, 16, 32, 12, matrix, 0)
+    z = torch.randn(4, 12, 32)
+    let_through = {"linear": F.layer_norm(z, (32,)), "split": z[..., :16]}.get(gate, z)
+    assert torch.allclose(made(z, z, None), let_through, atol=1e-4)
+
+
+def test_local_response_normalisation_is_centred() -> None:
+    """Over N/2 maps on either side; for odd N it is torch's."""
+    x = torch.rand(2, 24, 3, 3)
+    theirs = torch.nn.LocalResponseNorm(3, alpha=1e-3, beta=0.75)(x)
+    assert torch.allclose(LocalResponseNorm(3, alpha=1e-3, beta=0.75)(x), theirs, atol=1e-6)
+    found = LocalResponseNorm(4, alpha=1.0, beta=0.75)(x)
+    assert torch.allclose(LocalResponseNorm(4, alpha=1.0, beta=0.75)(x.flip(1)).flip(1), found)
+    expected = x[:, 5] / (1 + x[:, 3:8].square().sum(1) / 4) ** 0.75
+    assert torch.allclose(found[:, 5], expected, atol=1e-6)
+
+
+def test_gmlp_takes_either_form_of_gelu() -> None:
+    arguments = {"image_size": 8, "patch": 4, "width": 8, "depth": 1, "hidden": 16, "channels": 1}
+    exact = create("gmlp", **arguments)
+    other = create("gmlp", **arguments, activation="gelu-tanh")
+    other.load_state_dict(exact.state_dict())
+    images = 3 * torch.randn(4, 1, 8, 8)
+    assert 0 < (exact(images) - other(images)).abs().max() < 1e-2
+
+
+def test_halonet_says_which_sizes_it_takes() -> None:
+    with torch.device("meta"):
+        model = create("halonet-h4", image_size=384, base=128, convolutions=2)
+        assert model(torch.empty(2, 3, 384, 384)).shape == (2, 1000)
+        with pytest.raises(ModelError, match="multiples of 384 pixels, not 224"):
+            create("halonet-h4", image_size=224)
+    assert sum(p.numel() for p in model.parameters()) == 75_090_792

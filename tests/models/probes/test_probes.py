@@ -76,7 +76,8 @@ def test_models_with_spatial_matrices_are_measured_and_others_not() -> None:
         assert found.keys() == set(PROBES["toeplitz"].metrics)
         assert found["toeplitz_random"] == toeplitz.random_share(16, grid=name != "gmlp-text")
         assert 0 < found["toeplitz"] < 3 * found["toeplitz_random"]  # at the start all is chance
-    assert toeplitz.measure(create("gmlp-text", **text, matrix="toeplitz"), ()) == {}
+    built = toeplitz.measure(create("gmlp-text", **text, matrix="toeplitz"), ())
+    assert built == {"toeplitz": 1.0, "toeplitz_random": 1.0}
     assert toeplitz.measure(create("lenet"), ()) == {}
 
 
@@ -129,6 +130,19 @@ def test_a_network_that_sees_all_and_one_that_has_no_map() -> None:
     mlp = create("mlp", image_size=8, channels=1)
     assert receptive_field.measure(mlp, (torch.randn(8, 1, 8, 8),)) == {}
     assert receptive_field.measure(mlp, (torch.ones(2, 5, dtype=torch.long),)) == {}
+
+
+def test_the_field_behind_a_layer_norm_is_no_rounding_noise() -> None:
+    """The sum over normed channels is constant: in a random direction the gradients are real."""
+    small = {"image_size": 16, "patch": 4, "width": 16, "depth": 2, "channels": 1}
+    for name, own in (
+        ("vit", {"heads": 2, "hidden": 16}),
+        ("mixer", {"token_width": 8, "channel_width": 16}),
+    ):
+        torch.manual_seed(0)
+        sizes, _ = receptive_field.gradient(create(name, **small, **own), torch.randn(8, 1, 16, 16))
+        assert sizes.min() > 1e-4, name
+        assert receptive_field.effective(sizes) < 1.3 * 16
 
 
 def test_a_shortcut_with_a_stride_of_its_own_has_no_formula() -> None:
