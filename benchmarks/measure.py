@@ -45,7 +45,7 @@ class Silent:
         """Nothing."""
 
 
-def against_torch() -> timing.Spread:
+def against_torch() -> timing.TimingSpread:
     """Our clock over torch.utils.benchmark's, on the same steps, side by side."""
     torch.set_num_threads(1)
     model, x = create("lenet").eval(), torch.randn(4, 1, 32, 32)
@@ -72,7 +72,7 @@ def overhead() -> float:
     return spent / QUICK.block_s
 
 
-def null() -> timing.Spread:
+def null() -> timing.TimingSpread:
     """The same model twice, each in its process."""
     twins = [Contender(label=label, model="lenet") for label in "ab"]
     asked = [(twin, Setting(mode="train", batch_size=4)) for twin in twins]

@@ -14,7 +14,7 @@ from lightning_bench.bench.cli.options import duration
 from lightning_bench.reports.text.numbers import joined
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.execute.gpu_locks import Claim
+    from lightning_bench.bench.execute.gpu_locks import GpuClaim
     from lightning_bench.bench.execute.job import Device
     from lightning_bench.bench.measure.protocol import Failed, MeasureJob, Ready
     from lightning_bench.bench.measure.warm_up import Pace
@@ -79,12 +79,12 @@ def measure(
 
 
 @contextmanager
-def _claimed(settings: "Sequence[Setting]") -> Iterator["Claim"]:
+def _claimed(settings: "Sequence[Setting]") -> Iterator["GpuClaim"]:
     """The GPUs of a session, which no other bench uses meanwhile."""
     from lightning_bench.bench.execute import devices, gpu_locks
 
     needed = max((s.devices for s in settings if s.device == "cuda"), default=0)
-    with gpu_locks.claim(needed, needed) if needed else gpu_locks.Claim() as claim:
+    with gpu_locks.claim(needed, needed) if needed else gpu_locks.GpuClaim() as claim:
         if needed:
             devices.prepare_environment()
         yield claim

@@ -12,7 +12,8 @@ import typer
 
 if TYPE_CHECKING:
     from lightning_bench.bench.execute.job import DeviceType
-    from lightning_bench.bench.plan.plan import Estimates, Plan
+    from lightning_bench.bench.plan.expected_times import Estimates
+    from lightning_bench.bench.plan.plan import Plan
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.study import Study
 

@@ -14,8 +14,9 @@ from lightning_bench.bench.study import inputs
 
 if TYPE_CHECKING:
     from lightning_bench.bench.execute.job import DeviceType
-    from lightning_bench.bench.plan.machines import Machine
-    from lightning_bench.bench.plan.plan import Expected, Plan, PlannedRun
+    from lightning_bench.bench.plan.expected_times import Expected
+    from lightning_bench.bench.plan.machines import DeviceRates
+    from lightning_bench.bench.plan.plan import Plan, PlannedRun
     from lightning_bench.bench.study.study import Study
 
 #: The host itself, beside the names of cards.
@@ -33,7 +34,7 @@ class Costs:
     device: "DeviceType | None" = None  # here, where `on` names no machine
     devices_a_run: int | None = None
     _unknown_gpu: bool = field(default=False, init=False)
-    _machine: "Machine | None" = field(default=None, init=False)
+    _machine: "DeviceRates | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """A UserError where the machine is unknown, or what is asked says nothing of this host."""
@@ -55,7 +56,7 @@ class Costs:
         return self.on is None
 
     @property
-    def machine(self) -> "Machine":
+    def machine(self) -> "DeviceRates":
         """The machine; the rates of this host's cores are measured where that was not done."""
         if self._machine is None:
             from lightning_bench.bench.measure.host_rates import host

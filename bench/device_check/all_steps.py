@@ -30,7 +30,7 @@ from lightning_bench.bench.store.record import Environment
 from lightning_bench.common.messages import first_line
 
 
-class Step(NamedTuple):
+class CheckStep(NamedTuple):
     """A step: its title, and the function that records figures and sums them up in a line."""
 
     title: str
@@ -38,17 +38,17 @@ class Step(NamedTuple):
 
 
 STEPS = {
-    1: Step("facts", facts),
-    2: Step("forked child", in_a_forked_child),
-    3: Step("against the CPU", against_cpu),
-    4: Step("twice", twice),
-    5: Step("interrupted", interrupted),
-    6: Step("half precision", half_precision),
-    7: Step("all devices", all_devices),
-    8: Step("failing ranks", failing_ranks),
-    9: Step("speed", speeds),
-    10: Step("energy", power),
-    11: Step("SLURM", on_slurm),
+    1: CheckStep("facts", facts),
+    2: CheckStep("forked child", in_a_forked_child),
+    3: CheckStep("against the CPU", against_cpu),
+    4: CheckStep("twice", twice),
+    5: CheckStep("interrupted", interrupted),
+    6: CheckStep("half precision", half_precision),
+    7: CheckStep("all devices", all_devices),
+    8: CheckStep("failing ranks", failing_ranks),
+    9: CheckStep("speed", speeds),
+    10: CheckStep("energy", power),
+    11: CheckStep("SLURM", on_slurm),
 }
 
 

@@ -13,7 +13,7 @@ import torch
 from lightning_bench.bench.execute.job import DeviceType
 from lightning_bench.bench.measure import energy
 from lightning_bench.bench.measure.clock import clock_of
-from lightning_bench.bench.measure.nvml import Gpu
+from lightning_bench.bench.measure.nvml import NvmlGpu
 from lightning_bench.bench.run import cuda_device
 from lightning_bench.bench.run.precision import set_float32_precision
 from lightning_bench.bench.spec import Precision
@@ -103,7 +103,7 @@ def power(device: DeviceType, seconds: float, powercap: Path = energy.POWERCAP) 
 
 
 def _gpu_meter() -> energy.Meter | None:
-    gpu = Gpu.of_uuid(str(torch.cuda.get_device_properties(0).uuid))
+    gpu = NvmlGpu.of_uuid(str(torch.cuda.get_device_properties(0).uuid))
     return gpu if gpu is not None and gpu.metered() else None
 
 

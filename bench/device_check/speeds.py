@@ -73,7 +73,7 @@ def two_contenders(check: CheckContext, found: Findings) -> None:
     ]
     store = check.store("measured")
     store.prepare()
-    with gpu_locks.claim(1, 1) if on_gpu else gpu_locks.Claim() as claimed:
+    with gpu_locks.claim(1, 1) if on_gpu else gpu_locks.GpuClaim() as claimed:
         plan = SessionPlan(
             asked=asked,
             pace=_PACE,

@@ -14,7 +14,7 @@ from lightning_bench.bench.execute.devices import Card, find
 
 
 @dataclass
-class Claim:
+class GpuClaim:
     """GPUs that no other bench of this host uses until it is released; a context manager."""
 
     cards: list[Card] = field(default_factory=list)
@@ -51,11 +51,11 @@ class Claim:
         self.release()
 
 
-def claim(most: int, least: int) -> Claim:
+def claim(most: int, least: int) -> GpuClaim:
     """Claim so many GPUs, those first that nothing runs on; UserError where too few are free."""
     cards = find(insist=True).cards
     users = _users(cards)
-    claimed = Claim()
+    claimed = GpuClaim()
     try:
         for card in sorted(cards, key=lambda card: users.get(card.uuid, 0) > 0):
             if len(claimed.cards) < most and (lock := _lock(card)) is not None:

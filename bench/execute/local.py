@@ -106,7 +106,7 @@ class Local:
         devices_a_run: int = 1,
     ) -> None:
         self.slots = slots
-        self._claim = gpu_locks.Claim()
+        self._claim = gpu_locks.GpuClaim()
         if device == "cuda":
             self._claim = gpu_locks.claim(slots * devices_a_run, devices_a_run)
             there = len(devices.find(insist=True).cards)

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.plan.machines import Machine
+from lightning_bench.bench.plan.machines import DeviceRates
 from lightning_bench.bench.store import provenance
 from lightning_bench.common.files import write_atomically
 from lightning_bench.common.folders import cache_folder
@@ -31,11 +31,11 @@ UTILISATION = 0.5
 _MODULE = "lightning_bench.bench.measure.host_rates"
 
 
-def host(threads: int = 1) -> Machine:
+def host(threads: int = 1) -> DeviceRates:
     """The cores of this host as devices of so many threads, with their measured rates."""
     rates = _kept_rates()
     together = threads * _SHARED if threads > 1 else 1.0
-    return Machine(
+    return DeviceRates(
         name="this host",
         devices=max(1, usable_cores() // threads),
         flops={name: together * rate for name, rate in rates["flops"].items()},

@@ -19,7 +19,7 @@ from lightning_bench.bench.execute import devices
 from lightning_bench.bench.measure import energy, machine_state, model_counts
 from lightning_bench.bench.measure import step as step_module
 from lightning_bench.bench.measure.clock import Clock, clock_of
-from lightning_bench.bench.measure.nvml import Gpu, GpuState
+from lightning_bench.bench.measure.nvml import GpuState, NvmlGpu
 from lightning_bench.bench.measure.offload import Offload
 from lightning_bench.bench.measure.process_group import ProcessGroup, SingleProcess
 from lightning_bench.bench.measure.protocol import Failed, MeasureJob, Ready, Taken
@@ -282,16 +282,16 @@ def _example(job: MeasureJob) -> tuple[torch.Tensor, ...]:
         return examples.example(look_up(job.contender.model), 1, **job.contender.args)
 
 
-def _gpu(job: MeasureJob) -> Gpu | None:
+def _gpu(job: MeasureJob) -> NvmlGpu | None:
     """The GPU of this process, made its current one, as NVML sees it."""
     devices.show(job.gpus)
     if job.setting.device == "cpu":
         return None
     cuda_device.take(job.rank, job.setting.devices)
-    return Gpu.of_uuid(str(torch.cuda.get_device_properties().uuid))
+    return NvmlGpu.of_uuid(str(torch.cuda.get_device_properties().uuid))
 
 
-def _meter(device: Literal["cpu", "cuda"], gpu: Gpu | None) -> energy.Meter | None:
+def _meter(device: Literal["cpu", "cuda"], gpu: NvmlGpu | None) -> energy.Meter | None:
     if device == "cpu":
         return energy.cpu_meter()
     return gpu if gpu and gpu.metered() else None

@@ -30,7 +30,7 @@ class GpuState:
     processes: frozenset[int] | None = None  # those that compute on it, ours too
 
 
-class Gpu:
+class NvmlGpu:
     """A GPU and its energy meter."""
 
     source = "NVML"
@@ -41,7 +41,7 @@ class Gpu:
         self._nvml, self._handle = nvml, handle
 
     @classmethod
-    def of_uuid(cls, uuid: str) -> "Gpu | None":
+    def of_uuid(cls, uuid: str) -> "NvmlGpu | None":
         """The GPU of this UUID, as torch tells it; None where NVML doesn't know it."""
         import pynvml
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.plan.machines import Machine
+from lightning_bench.bench.plan.machines import DeviceRates
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.study.inputs import dataset_of
 from lightning_bench.data.dataset import MASKED, DataSet
@@ -62,7 +62,7 @@ class Unknown:
 
 
 def estimates(
-    specs: Sequence[RunSpec], machine: Callable[[], Machine], devices: int = 1
+    specs: Sequence[RunSpec], machine: Callable[[], DeviceRates], devices: int = 1
 ) -> list[Estimate | Unknown]:
     """Estimate runs of so many devices each; models are counted in a process that has torch."""
     if not specs:
@@ -113,7 +113,7 @@ def workload(spec: RunSpec, dataset: DataSet, counts: Mapping[str, Any]) -> Work
     )
 
 
-def estimate(spec: RunSpec, work: Workload, machine: Machine, devices: int = 1) -> Estimate:
+def estimate(spec: RunSpec, work: Workload, machine: DeviceRates, devices: int = 1) -> Estimate:
     """What a run takes on so many devices; UserError where they don't have its precision."""
     precision = spec.recipe.precision
     if precision not in machine.flops:

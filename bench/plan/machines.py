@@ -17,7 +17,7 @@ _LAUNCH_S = 6e-6
 
 
 @dataclass(frozen=True)
-class Machine:
+class DeviceRates:
     """Devices of one kind. Rates are peaks, of which a run reaches the share `utilisation`."""
 
     name: str
@@ -65,7 +65,7 @@ CARDS = {
 }
 
 
-def named(words: str, utilisation: float | None = None) -> Machine:
+def named(words: str, utilisation: float | None = None) -> DeviceRates:
     """The machine of an option --on, as in `a100:8`; a UserError names those there are."""
     match = re.fullmatch(r"(?P<card>[\w-]+)(?::(?P<devices>[1-9]\d{0,5}))?", words.strip().lower())
     if match is None:
@@ -80,7 +80,7 @@ def named(words: str, utilisation: float | None = None) -> Machine:
     rates: dict[Precision, float | None]
     rates = {"fp32": card.fp32, "tf32": card.tf32, "bf16": card.bf16, "fp16": card.fp16}
     flops = {precision: 1e12 * rate for precision, rate in rates.items() if rate}
-    return Machine(
+    return DeviceRates(
         name=match["card"],
         devices=int(match["devices"] or 1),
         flops=flops,
@@ -100,6 +100,6 @@ def of_card(name: str) -> str | None:
     return max(known, key=len, default=None)
 
 
-def with_utilisation(machine: Machine, utilisation: float | None) -> Machine:
+def with_utilisation(machine: DeviceRates, utilisation: float | None) -> DeviceRates:
     """The machine, with another share of its peak."""
     return replace(machine, utilisation=utilisation) if utilisation else machine

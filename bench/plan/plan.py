@@ -4,14 +4,18 @@ Pure: it is given what the store holds and what the sources are, and touches nei
 others are to start from, the largest files, it asks the attempt about.)
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean, median
 from typing import Literal
 
-from lightning_bench.bench.plan.estimate import Estimate, Unknown
+from lightning_bench.bench.plan.expected_times import (
+    UNKNOWN_TIME,
+    Estimates,
+    Expected,
+    expected_times,
+    expected_trial_times,
+)
 from lightning_bench.bench.plan.source_digests import changed, is_of_version_0_1
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
@@ -29,21 +33,6 @@ State = Literal["done", "missing", "stale", "failed", "running"]
 OF_VERSION_0_1 = "made by version 0.1, before the code was rearranged"
 
 
-#: What a run's expected time rests on.
-Basis = Literal["earlier runs", "other runs", "counted", "unknown"]
-#: Estimates runs that nothing like was ever run; `estimate.estimates` for a machine.
-Estimates = Callable[[Sequence[RunSpec]], Sequence[Estimate | Unknown]]
-
-
-@dataclass(frozen=True)
-class Expected:
-    """The seconds that a run is expected to take, why so many, and what else was estimated."""
-
-    seconds: float = 0.0
-    basis: Basis = "unknown"
-    estimate: Estimate | Unknown | None = None
-
-
 @dataclass(frozen=True)
 class PlannedRun:
     """A run, where it stands and what it is expected to take."""
@@ -57,7 +46,7 @@ class PlannedRun:
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt to start from, where it isn't the store's newest
     losses: int = 0  # of earlier attempts, where they count
-    expected: Expected = Expected()  # what the seconds rest on
+    expected: Expected = UNKNOWN_TIME  # what the seconds rest on
 
     @property
     def key(self) -> str:
@@ -184,7 +173,7 @@ def make(
     With `on_devices`, a kind and a number, runs on these alone tell.
     """
     timed = {} if elsewhere else attempts
-    expected = _expectations([*before, *runs], timed, estimates, on_devices)
+    expected = expected_times([*before, *runs], timed, estimates, on_devices)
     parents: dict[str, PlannedRun] = {}
 
     def planned(run: Run, *, keep_weights: bool) -> PlannedRun:
@@ -219,7 +208,7 @@ def make(
         own,
         ledgers,
         _with_lost_weights(list(parents.values()), own, trials=bool(unfinished)),
-        _expected_trials(study, unfinished, estimates, elsewhere=elsewhere),
+        expected_trial_times(study, unfinished, estimates, elsewhere=elsewhere),
     )
 
 
@@ -227,7 +216,7 @@ def expecting(plan: Plan, device: str, devices: int) -> Plan:
     """The plan with the times that its runs take on so many of these devices."""
     attempts = {planned.key: planned.attempt for planned in plan.all if planned.attempt}
     runs = [planned.run for planned in plan.all]
-    expected = _expectations(runs, attempts, None, (device, devices))
+    expected = expected_times(runs, attempts, None, (device, devices))
 
     def timed(all_planned: list[PlannedRun]) -> list[PlannedRun]:
         times = [expected[planned.run.entry, planned.run.dataset] for planned in all_planned]
@@ -323,81 +312,3 @@ def _is_to_run(planned: PlannedRun, *, retry_failed: bool = False) -> bool:
     if planned.state == "failed":
         return retry_failed or planned.lost
     return planned.state in {"missing", "stale"}
-
-
-def _finished(attempt: Attempt | None) -> Record | None:
-    """The record of an attempt that tells what it took."""
-    return attempt.record if attempt and attempt.record and attempt.record.cost else None
-
-
-def _devices(record: Record) -> tuple[str, int, str, int]:
-    made = record.provenance
-    return made.device, made.devices, made.device_kind, made.sharing
-
-
-def _expectations(
-    runs: Sequence[Run],
-    attempts: Mapping[str, Attempt],
-    estimates: Estimates | None,
-    wanted: tuple[str, int] | None = None,
-) -> dict[tuple[str, str], Expected]:
-    """Seconds a run by (entry, data set): the median of its finished runs, an estimate, or of all.
-
-    Of those alone that had the devices of the last one, or of the last one on those `wanted`: a
-    CPU's seconds tell nothing of a GPU's.
-    """
-    finished = {
-        run.key: record
-        for run in runs
-        if (record := _finished(attempts.get(run.key)))
-        and (wanted is None or _devices(record)[:2] == wanted)
-    }
-    last = max(finished.values(), key=lambda record: record.ended, default=None)
-    seen: dict[tuple[str, str], list[float]] = defaultdict(list)
-    first: dict[tuple[str, str], RunSpec] = {}
-    for run in runs:
-        cell = run.entry, run.dataset
-        seconds = seen[cell]
-        first.setdefault(cell, run.spec)
-        record = finished.get(run.key)
-        if record and last and record.cost and _devices(record) == _devices(last):
-            seconds.append(record.cost.total_s)
-    expected = {
-        cell: Expected(median(values), "earlier runs") for cell, values in seen.items() if values
-    }
-    unseen = [cell for cell in seen if cell not in expected]
-    counted = estimates([first[cell] for cell in unseen]) if estimates and unseen else ()
-    for cell, estimate in zip(unseen, counted, strict=False):
-        if isinstance(estimate, Estimate):
-            expected[cell] = Expected(estimate.seconds, "counted", estimate)
-        else:
-            expected[cell] = Expected(estimate=estimate)
-    typical = [time.seconds for time in expected.values() if time.seconds]
-    for cell in unseen:
-        time = expected.setdefault(cell, Expected())
-        if typical and not time.seconds:
-            expected[cell] = replace(time, seconds=median(typical), basis="other runs")
-    return expected
-
-
-def _expected_trials(
-    study: Study, unfinished: Sequence[Ledger], estimates: Estimates | None, *, elsewhere: bool
-) -> dict[tuple[str, str], Expected]:
-    """Seconds of a trial's run by (entry, data set): the mean of earlier trials, or an estimate."""
-    expected = {}
-    for ledger in unfinished:
-        spent = [3600 * t.device_h / max(1, len(t.keys)) for t in ledger.trials if t.device_h]
-        if spent and not elsewhere:
-            expected[ledger.entry, ledger.dataset] = Expected(fmean(spent), "earlier runs")
-    cells = [
-        cell
-        for cell in study.cells()
-        if any((cell.entry, cell.dataset) == (each.entry, each.dataset) for each in unfinished)
-        and (cell.entry, cell.dataset) not in expected
-    ]
-    counted = estimates([cell.base for cell in cells]) if estimates and cells else ()
-    for cell, estimate in zip(cells, counted, strict=False):
-        seconds = estimate.seconds if isinstance(estimate, Estimate) else 0.0
-        basis: Basis = "counted" if seconds else "unknown"
-        expected[cell.entry, cell.dataset] = Expected(seconds, basis, estimate)
-    return expected

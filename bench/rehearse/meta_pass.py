@@ -38,7 +38,7 @@ class NeedsValues(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStepCost:
     """What a training step takes, as far as shapes tell."""
 
     flops: int
@@ -52,7 +52,7 @@ def run(
     batches: Mapping[str, Batch],
     weights: Callable[[str], Weights | None],
     doing: Doing,
-) -> Step:
+) -> TrainingStepCost:
     """A training step and the batches of evaluation; `weights` makes them on a named device."""
     try:
         return _run(spec, entry, batches, weights, doing, "meta")
@@ -67,7 +67,7 @@ def _run(
     weights: Callable[[str], Weights | None],
     doing: Doing,
     device: str,
-) -> Step:
+) -> TrainingStepCost:
     mode = _on(device)
     with _values_needed(), mode:
         doing.now = "model"
@@ -97,7 +97,7 @@ def _run(
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     count = sum(p.numel() for p in model.parameters())
     states = _STATES.get(spec.recipe.optimizer, 2) + 1 if "train" in batches else 0
-    return Step(flops, 4 * (count + states * trained) + kept, count)
+    return TrainingStepCost(flops, 4 * (count + states * trained) + kept, count)
 
 
 def _train(task: Task, batch: Batch, recipe: Recipe) -> tuple[int, int]:

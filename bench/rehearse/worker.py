@@ -21,7 +21,7 @@ from torch import nn
 from lightning_bench.bench.rehearse import cpu_pass, few_examples, meta_pass, random_weights
 from lightning_bench.bench.rehearse.doing import Doing
 from lightning_bench.bench.rehearse.few_examples import FewExamples
-from lightning_bench.bench.rehearse.meta_pass import NeedsValues, Step, Weights
+from lightning_bench.bench.rehearse.meta_pass import NeedsValues, TrainingStepCost, Weights
 from lightning_bench.bench.rehearse.protocol import RehearsalJob, Rehearsed
 from lightning_bench.bench.rehearse.random_weights import NoConfiguration
 from lightning_bench.bench.run import initial_weights, loading
@@ -156,7 +156,9 @@ class Rehearsal:
         short = spec.model_copy(update={"data": data, "model": model})
         return _with_recipe(short, **changes)
 
-    def _on_meta(self, spec: RunSpec, data: DataModule) -> tuple[Step | None, Exception | None]:
+    def _on_meta(
+        self, spec: RunSpec, data: DataModule
+    ) -> tuple[TrainingStepCost | None, Exception | None]:
         """What a step takes there, or why that can't be told."""
         if WEIGHTS & spec.model.args.keys():
             return None, NeedsValues("its weights are read from a folder")
@@ -177,7 +179,7 @@ class Rehearsal:
             return None, error
         return step, None
 
-    def _trains_on_cpu(self, step: Step) -> bool:
+    def _trains_on_cpu(self, step: TrainingStepCost) -> bool:
         """Whether there is memory for it, and where nobody insists, time."""
         available = memory.available_bytes()
         room = available is None or _SPARE * step.bytes < self.job.memory_share * available

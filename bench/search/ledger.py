@@ -31,7 +31,7 @@ _VALUES: TypeAdapter[Values] = TypeAdapter(Values)
 
 
 @dataclass
-class Claim:
+class TrialClaim:
     """A trial's number, held by this process until it is let go or dies."""
 
     number: int
@@ -83,7 +83,7 @@ class SearchFolder:
             changed=sorted({file for files in since for file in files}),
         )
 
-    def claim(self) -> Claim | None:
+    def claim(self) -> TrialClaim | None:
         """The next trial: one whose parent is gone, else a new number; None if there is none.
 
         To be called with the lock held.
@@ -143,7 +143,7 @@ class SearchFolder:
         except ValidationError:
             raise UserError(f"{path} is damaged; delete it, and that trial is run again") from None
 
-    def _hold(self, number: int) -> Claim | None:
+    def _hold(self, number: int) -> TrialClaim | None:
         """Hold a number's claim; None if another parent holds it."""
         path = self._path(number, "claim")
         descriptor = lock_at_once(path)
@@ -153,7 +153,7 @@ class SearchFolder:
             values = _VALUES.validate_json(path.read_bytes())
         except ValidationError:  # its parent died before it had drawn them
             values = None
-        return Claim(number, path, descriptor, values)
+        return TrialClaim(number, path, descriptor, values)
 
 
 def search_folders(cells: Iterable[Cell], store: Path) -> list[SearchFolder]:

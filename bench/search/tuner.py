@@ -17,7 +17,7 @@ from lightning_bench.bench.execute.executor import Listener
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.plan.plan import PlannedRun, judge
 from lightning_bench.bench.search import ledger
-from lightning_bench.bench.search.ledger import Claim, SearchFolder
+from lightning_bench.bench.search.ledger import SearchFolder, TrialClaim
 from lightning_bench.bench.search.optuna_study import Sampling
 from lightning_bench.bench.store import provenance
 from lightning_bench.bench.store.record import Epoch, Record
@@ -51,7 +51,7 @@ class _OpenTrial:
     """A trial whose claim this parent holds."""
 
     search: _Search
-    claim: Claim
+    claim: TrialClaim
     started: str
     runs: dict[str, PlannedRun] = field(default_factory=dict)  # by key, one a seed
     records: dict[str, Record] = field(default_factory=dict)

@@ -20,7 +20,7 @@ FOR_P99 = 100
 
 
 @dataclass(frozen=True)
-class Spread:
+class TimingSpread:
     """A sample by its quantiles; the interval is that of the median, from order statistics."""
 
     n: int
@@ -58,11 +58,11 @@ class Exponent:
     n: int
 
 
-def describe(values: Sequence[float], alpha: float = ALPHA) -> Spread:
+def describe(values: Sequence[float], alpha: float = ALPHA) -> TimingSpread:
     """Quantiles of a sample and the interval of its median, of 95 % unless told otherwise."""
     q1, q3, p10, p90 = (float(q) for q in np.quantile(values, (0.25, 0.75, 0.1, 0.9)))
     low, high = median_interval(values, alpha)
-    return Spread(len(values), float(np.median(values)), q1, q3, p10, p90, low, high)
+    return TimingSpread(len(values), float(np.median(values)), q1, q3, p10, p90, low, high)
 
 
 def median_interval(values: Sequence[float], alpha: float = ALPHA) -> tuple[float, float]:
@@ -125,7 +125,7 @@ def _block_s(block: Block) -> float:
     return block.wall_s - (block.waited_s or 0.0)
 
 
-def throughput(measurement: Measurement) -> Spread | None:
+def throughput(measurement: Measurement) -> TimingSpread | None:
     """Units a second, a core on a CPU and a device elsewhere; None where there is no block."""
     times = seconds(measurement)
     if not times:
@@ -136,7 +136,9 @@ def throughput(measurement: Measurement) -> Spread | None:
     return describe([measurement.per_example / (each * shares) for each in ordered])
 
 
-def ratio(a: Mapping[int, float], b: Mapping[int, float], alpha: float = ALPHA) -> Spread | None:
+def ratio(
+    a: Mapping[int, float], b: Mapping[int, float], alpha: float = ALPHA
+) -> TimingSpread | None:
     """How many times as long b takes as a, round by round."""
     rounds = sorted(a.keys() & b.keys())
     return describe([b[number] / a[number] for number in rounds], alpha) if rounds else None

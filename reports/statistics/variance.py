@@ -13,7 +13,7 @@ ALL = "all at once"
 
 
 @dataclass(frozen=True)
-class Spread:
+class SourceSpread:
     """An SD over n runs with its 95 % chi-square interval, which an SD of nothing has not."""
 
     n: int
@@ -23,22 +23,22 @@ class Spread:
 
 
 #: By data set and entry: each source that was varied alone, then all at once.
-Spreads = Mapping[str, Mapping[str, Mapping[str, Spread]]]
+Spreads = Mapping[str, Mapping[str, Mapping[str, SourceSpread]]]
 
 
-def spread(values: Sequence[float]) -> Spread | None:
+def spread(values: Sequence[float]) -> SourceSpread | None:
     """The SD of normal values: (n − 1) s² / σ² is chi-square with n − 1 degrees of freedom."""
     found = inference.summarise(values) if len(values) > 1 else None
     if found is None or found.sd is None:
         return None
     if found.sd == 0:
-        return Spread(found.n, 0.0)
+        return SourceSpread(found.n, 0.0)
     df = found.n - 1
     low, high = (
         found.sd * math.sqrt(df / chi_square_quantile(p, df))
         for p in (1 - inference.ALPHA / 2, inference.ALPHA / 2)
     )
-    return Spread(found.n, found.sd, low, high)
+    return SourceSpread(found.n, found.sd, low, high)
 
 
 def chi_square_quantile(probability: float, df: int) -> float:
@@ -57,7 +57,7 @@ def spreads(request: Request, samples: Samples, runs: Sequence[ReportedRun]) -> 
             if math.isfinite(value):
                 place = values.setdefault((run.dataset, run.entry), {})
                 place.setdefault(run.varied, []).append(value)
-    found: dict[str, dict[str, dict[str, Spread]]] = {}
+    found: dict[str, dict[str, dict[str, SourceSpread]]] = {}
     for dataset, (metric, *_) in request.metrics.items():
         for entry in request.grouped_entries():
             alone = values.get((dataset, entry), {})
@@ -69,13 +69,13 @@ def spreads(request: Request, samples: Samples, runs: Sequence[ReportedRun]) -> 
     return found
 
 
-def together(parts: Mapping[str, Spread]) -> float | None:
+def together(parts: Mapping[str, SourceSpread]) -> float | None:
     """The SD that all sources would have at once, were they to add up: √Σ SD²."""
     alone = [part.sd for title, part in parts.items() if title != ALL]
     return math.sqrt(math.fsum(sd * sd for sd in alone)) if alone else None
 
 
-def pooled(of_entries: Mapping[str, Mapping[str, Spread]], title: str) -> float | None:
+def pooled(of_entries: Mapping[str, Mapping[str, SourceSpread]], title: str) -> float | None:
     """The root mean square over those entries of which the source was varied."""
     squares = [parts[title].sd ** 2 for parts in of_entries.values() if title in parts]
     return math.sqrt(math.fsum(squares) / len(squares)) if squares else None

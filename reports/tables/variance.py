@@ -6,7 +6,7 @@ from lightning_bench.bench.study.randomness import TITLES
 from lightning_bench.reports.report import Cell, Column, Note, Row, Table
 from lightning_bench.reports.request import ReportedRun, Request
 from lightning_bench.reports.statistics import variance
-from lightning_bench.reports.statistics.variance import ALL, Spread, Spreads
+from lightning_bench.reports.statistics.variance import ALL, SourceSpread, Spreads
 from lightning_bench.reports.tables import failed_attempts
 from lightning_bench.reports.tables.footnotes import Notes
 from lightning_bench.reports.text.numbers import device_time, joined, number
@@ -89,7 +89,7 @@ def _column(request: Request, dataset: str) -> Column:
     )
 
 
-def _cell(found: Spread | None, column: Column, notes: Notes) -> Cell:
+def _cell(found: SourceSpread | None, column: Column, notes: Notes) -> Cell:
     if found is None:
         return Cell(notes=[notes.mark("nothing of it to vary, or runs are missing")])
     text = number(found.sd, column)

@@ -68,7 +68,7 @@ def session(
     return course.run(Store(tmp_path), log or Log())
 
 
-def ratio(a: Measurement, b: Measurement) -> timing.Spread:
+def ratio(a: Measurement, b: Measurement) -> timing.TimingSpread:
     found = timing.ratio(timing.seconds(a), timing.seconds(b))
     assert found is not None
     return found

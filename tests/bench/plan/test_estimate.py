@@ -8,13 +8,13 @@ from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan import estimate as estimates
 from lightning_bench.bench.plan import machines
 from lightning_bench.bench.plan.estimate import Unknown, Workload
-from lightning_bench.bench.plan.machines import Machine
+from lightning_bench.bench.plan.machines import DeviceRates
 from lightning_bench.data.catalogue import find
 from lightning_bench.models.registry import catalogue
 from tests.factory import spec
 
 COUNTS = {"parameters": 100, "flops": 1000, "convolved": 400, "outputs": 50, "operations": 7}
-SLOW = Machine(
+SLOW = DeviceRates(
     name="slow",
     devices=4,
     flops={"fp32": 1e6},

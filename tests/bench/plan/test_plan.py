@@ -8,7 +8,7 @@ import pytest
 
 from lightning_bench.bench.plan import plan as plans
 from lightning_bench.bench.plan.estimate import Estimate, Unknown
-from lightning_bench.bench.plan.plan import Expected
+from lightning_bench.bench.plan.expected_times import Expected
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
 from lightning_bench.bench.store.store import Attempt

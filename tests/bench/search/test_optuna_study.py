@@ -186,7 +186,7 @@ def test_claims_are_exclusive_and_free_with_their_holder(page, tmp_path: Path) -
     cell = cell_of(page, "search.trials=3")
     one, two = (ledger.SearchFolder(cell, cell.folder(tmp_path)) for _ in range(2))
 
-    def claim(searched: ledger.SearchFolder) -> ledger.Claim | None:
+    def claim(searched: ledger.SearchFolder) -> ledger.TrialClaim | None:
         with searched.locked():
             return searched.claim()
 
@@ -212,7 +212,7 @@ def test_claims_are_exclusive_and_free_with_their_holder(page, tmp_path: Path) -
     assert claim(two) is None
 
 
-def os_close(claim: ledger.Claim) -> None:
+def os_close(claim: ledger.TrialClaim) -> None:
     import os
 
     os.close(claim.descriptor)

@@ -29,7 +29,7 @@ def noise(rng: np.random.Generator, n: int, correlation: float = 0.9) -> np.ndar
     return np.exp(drift) * (1 + 0.01 * rng.normal(size=n)) + spikes
 
 
-def race(rng, slower: float = 1.0, correlation: float = 0.9) -> timing.Spread:
+def race(rng, slower: float = 1.0, correlation: float = 0.9) -> timing.TimingSpread:
     """Two of three models, which took 30 turns each on one noisy machine."""
     models = 3
     pace = noise(rng, 30 * models, correlation)
