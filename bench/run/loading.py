@@ -65,7 +65,10 @@ def as_weights_want(entry: DataSet, spec: RunSpec) -> DataSet:
         first = first.start
     if first is None or entry.kind != "image" or preprocessing.known(first.weights):
         return entry
-    wanted = initial_weights.preprocessing_of(first.weights)
+    try:
+        wanted = initial_weights.preprocessing_of(first.weights)
+    except DataError:  # told when they are to be loaded; a rehearsal makes some up
+        return entry
     if wanted is None:
         return entry
     return replace(entry, **changes(entry, wanted, trained=spec.recipe.epochs > 0))

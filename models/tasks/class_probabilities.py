@@ -22,11 +22,13 @@ class ClassProbabilities:
 
     def add(self, index: Tensor, logits: Tensor) -> None:
         """Add a batch of this rank's examples."""
-        probabilities = logits.detach().float().softmax(-1)
+        logits = logits.detach().float()
+        probabilities = logits.softmax(-1)
         kept = {} if self._classes_only else {"probabilities": probabilities.half()}
         classes = probabilities.shape[-1]
         if classes > TOP:
-            likeliest = probabilities.topk(TOP, dim=-1).indices
+            # By the logits: the probabilities of several classes may round to zero.
+            likeliest = logits.topk(TOP, dim=-1).indices
             kept["likeliest"] = likeliest.to(torch.int16 if classes <= 2**15 else torch.int32)
         self._index.append(index.cpu())
         for name, rows in kept.items():

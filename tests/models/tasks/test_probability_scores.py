@@ -150,3 +150,9 @@ def test_likeliest_classes_are_told_by_float32_where_float16_knows_them_apart_no
     assert np.count_nonzero(arrays["probabilities"]) == 1
     assert arrays["likeliest"].tolist() == [[7, 30, 12, 45, 3]]
     assert scores(arrays)["top5"] == 1.0
+
+
+def test_likeliest_classes_are_told_where_their_probabilities_are_zero() -> None:
+    logits = torch.tensor([[500.0, -9.0, -1.0, -5.0, -3.0, -7.0, -11.0]])
+    assert logits.softmax(-1)[0, 1:].max() == 0
+    assert kept(logits, torch.tensor([5]))["likeliest"].tolist() == [[0, 2, 4, 3, 5]]

@@ -64,7 +64,7 @@ def test_rows_carry_source_and_remarks():
     assert mixer.cells["cifar10/accuracy"].value == 82.3
     assert mixer.cells["parameters"].value == 86e6
     assert "no count of the P=4" in mixer.remarks["parameters"]
-    assert not by_label["our gMLP"].remarks
+    assert "is ViT-B's count" in by_label["our gMLP"].remarks["parameters"]
     assert "EfficientNet-B7" not in by_label  # prints ImageNet alone
     with pytest.raises(ValueError, match="no printed column 'cifar11'"):
         published_pages.rows("vision-from-scratch", {"cifar11": "cifar10/accuracy"})
@@ -81,7 +81,7 @@ def test_rows_of_one_label_are_told_apart():
 def test_a_table_of_facts_keeps_rows_of_counts_alone():
     rows = published_pages.rows("mixer-specifications", {"params_m": "parameters"})
     assert [row.label for row in rows][:2] == ["S/32", "S/16"]
-    assert rows[5].remarks["parameters"].startswith("Exact counts")
+    assert rows[5].remarks["parameters"].startswith("The print counts without")
 
 
 @pytest.fixture
@@ -148,7 +148,8 @@ def test_the_audit_holds_printed_counts_against_our_modules(make, beside):
     assert cells["our Mixer"].value == pytest.approx(86e6 / 61_706)
     (note,) = [note.text for note in table.notes if note.mark in cells["our Mixer"].notes]
     assert note == "FCN, Table 5 prints 86,000,000 parameters; our module has 61,706"
-    assert (cells["our gMLP"].value, cells["our gMLP"].state) == (None, "")
+    assert (cells["our gMLP"].value, cells["our gMLP"].state) == (None, "doubtful")
+    assert (cells["ViT"].value, cells["ViT"].state) == (None, "")
     alone = {
         label: entry.model_copy(update={"published": ""})
         for label, entry in request.entries.items()
