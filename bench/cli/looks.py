@@ -1,8 +1,8 @@
 """Looks at a study that grows: which one is in progress, what it spent, and what comes next."""
 
+import errno
 import hashlib
 import json
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lightning_bench.bench.cli.options import duration
@@ -100,8 +100,11 @@ def note(report: "Report", request: "Request", store: "Store") -> None:
         for winner, loser in [(p.a, p.b) if p.verdict == "better" else (p.b, p.a)]
     ]
     update = {"alpha": look.alpha, "claimed": claimed, "undecided": look.undecided}
-    with suppress(PermissionError):
+    try:
         LookLedger(store.root).add(this.model_copy(update=update))
+    except OSError as error:
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
 
 
 def next_look(
