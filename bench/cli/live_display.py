@@ -13,6 +13,7 @@ from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.execute.executor import Listener
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Epoch, Failure, Record
+from lightning_bench.bench.study.class_metrics import is_class_metric
 from lightning_bench.common.messages import counted
 
 
@@ -190,9 +191,13 @@ def _cause(failure: Failure) -> str:
 
 
 def _scores(record: Record) -> str:
-    """The test metrics; of a trial, which has none, how far it came on the validation split."""
+    """The data set's own test metrics; of a trial, which has none, how far it came on validation.
+
+    Those of class probabilities, which every classifier has, are for the report.
+    """
     if record.metrics or not record.curve:
-        return "  ".join(f"{k} {v:.4f}" for k, v in record.metrics.items())
+        own = {name: v for name, v in record.metrics.items() if not is_class_metric(name)}
+        return "  ".join(f"{name} {value:.4f}" for name, value in own.items())
     last = record.curve[-1]
     scores = "  ".join(f"validation {k} {v:.4f}" for k, v in last.metrics.items())
     return f"{scores}  pruned after epoch {last.epoch}" if record.status == "pruned" else scores
