@@ -56,10 +56,12 @@ def rehearse(folder: Path, *words: str, env: Mapping[str, str | None] | None = N
 
 
 def everything_in(folder: Path) -> set[str]:
+    """But for what Python and torch keep by themselves, where models of one's own are counted."""
     return {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
         if "__pycache__" not in path.parts
+        if not any(part.startswith("torchinductor_") for part in path.parts)
     }
 
 
