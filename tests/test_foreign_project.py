@@ -253,6 +253,7 @@ COMMANDS: dict[str, list[str]] = {
     "describe": ["nets/file.py:make"],
     "plan": ["page.yaml"],
     "prepare": ["page.yaml"],
+    "rehearse": ["page.yaml"],
     "run": ["page.yaml"],
     "status": ["page.yaml"],
     "logs": ["Module/digits/0", "--study", "page.yaml"],

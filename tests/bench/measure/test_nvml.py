@@ -6,10 +6,10 @@ from typing import Any
 import pynvml
 import pytest
 
-from lightning_bench.bench.measure.nvml import Gpu, GpuState
+from lightning_bench.bench.measure.nvml import GpuState, NvmlGpu
 
 
-def card(**changes: Any) -> Gpu:
+def card(**changes: Any) -> NvmlGpu:
     """A GPU behind pynvml's own names, with some of its answers changed."""
     heat = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
     answers: dict[str, Any] = {
@@ -31,7 +31,7 @@ def card(**changes: Any) -> Gpu:
     fake = SimpleNamespace(**vars(pynvml))
     for name in answers:
         setattr(fake, name, answer(name))
-    return Gpu(fake, None)
+    return NvmlGpu(fake, None)
 
 
 def refusal() -> Exception:
@@ -67,4 +67,4 @@ def test_a_part_of_a_gpu_has_no_meter_and_its_neighbours_are_not_counted() -> No
 
 
 def test_without_a_driver_there_is_none() -> None:
-    assert Gpu.of_uuid("no-such-gpu") is None
+    assert NvmlGpu.of_uuid("no-such-gpu") is None

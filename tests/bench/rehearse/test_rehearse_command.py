@@ -48,7 +48,7 @@ def page(entries: Mapping[str, Any], data: list[Any], **further: Any) -> str:
 
 
 def rehearse(folder: Path, *words: str, env: Mapping[str, str | None] | None = None) -> Any:
-    temporary = folder / "temporary"
+    temporary = folder / "t"  # short, as names of sockets are to be
     temporary.mkdir(exist_ok=True)
     return bench(
         "rehearse", *words, cwd=folder, env={**NOTHING, "TMPDIR": str(temporary), **(env or {})}
@@ -121,7 +121,7 @@ def test_a_rehearsal_leaves_nothing(found: Any) -> None:
         "own.txt",
         "wrong.parquet",
         "page.yaml",
-        "temporary",
+        "t",
     }
 
 
@@ -220,7 +220,7 @@ def test_on_the_meta_device_nothing_is_trained(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "page.yaml").write_text(page({"ViT": {"model": "vit"}}, ["digits"]), "utf-8")
-    temporary = tmp_path / "temporary"
+    temporary = tmp_path / "t"
     temporary.mkdir()
     process = start(
         "rehearse", "page.yaml", cwd=tmp_path, env={**NOTHING, "TMPDIR": str(temporary)}
@@ -231,7 +231,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "stopped: nothing is kept of a rehearsal" in out, err
     assert "Traceback" not in out + err
-    assert everything_in(tmp_path) == {"page.yaml", "temporary"}
+    assert everything_in(tmp_path) == {"page.yaml", "t"}
 
 
 def test_a_mistake_is_one_line(tmp_path: Path) -> None:
