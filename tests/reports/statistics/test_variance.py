@@ -33,7 +33,7 @@ def test_the_interval_of_an_sd_covers_that_of_normal_noise(n: int) -> None:
 
 
 def test_what_never_varies_has_no_interval_and_one_run_no_sd() -> None:
-    assert variance.spread([0.5, 0.5, 0.5]) == variance.Spread(3, 0.0)
+    assert variance.spread([0.5, 0.5, 0.5]) == variance.SourceSpread(3, 0.0)
     assert variance.spread([0.5]) is None
 
 
