@@ -11,6 +11,7 @@ from lightning_bench.bench.plan.estimate import Estimate, Unknown
 from lightning_bench.bench.plan.plan import probability_bytes
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.study import inputs
+from lightning_bench.common.messages import counted
 
 if TYPE_CHECKING:
     from lightning_bench.bench.execute.job import DeviceType
@@ -115,7 +116,7 @@ class Costs:
             wall_s = max(longest, device_s / slots)
             runs = sum(runs for _, runs in known)
             yield (
-                f"time: about {duration(wall_s)} for {runs:,} runs on {self.machine.title}"
+                f"time: about {duration(wall_s)} for {counted(runs, 'run')} on {self.machine.title}"
                 f"{f', {slots} at a time' if self._of_host else ''}; {_basis(known)}"
             )
             if self.machine.watts and not self._of_host:
@@ -128,16 +129,16 @@ class Costs:
             yield f"not estimated: {title}: {reason}"
 
     def _memory(self, expected: "Sequence[tuple[Expected, str]]") -> Iterator[str]:
-        counted = [
+        estimated = [
             (time.estimate, title)
             for time, title in expected
             if isinstance(time.estimate, Estimate)
         ]
-        if not counted:
+        if not estimated:
             return
-        largest, title = max(counted, key=lambda pair: pair[0].memory_bytes)
+        largest, title = max(estimated, key=lambda pair: pair[0].memory_bytes)
         yield f"memory: at most about {_bytes(largest.memory_bytes)} a device ({title})"
-        for each, title in counted:
+        for each, title in estimated:
             if each.devices_needed > self.devices:
                 yield (
                     f"  does not fit: {title} needs about {each.devices_needed} devices "

@@ -23,7 +23,7 @@ def first_line(error: BaseException) -> str:
 
 def counted(number: int, what: str) -> str:
     """`1 run`, `2 runs`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -18,7 +18,7 @@ from tests.factory import record, study_page, with_provenance
 WIDE, NARROW = ({"model": "mlp", "args": {"depth": 1, "width": width}} for width in (32, 1))
 DIFFERENT = {"Wide": WIDE, "Narrow": NARROW}
 ALIKE = {"One": NARROW, "Other": NARROW}  # they share their runs
-SMALL = {"recipe": {"epochs": 1}, "run_s": 1}
+SMALL = {"recipe": {"epochs": 1}}
 
 
 def looks_taken(folder: Path) -> list[dict]:
