@@ -10,7 +10,15 @@ def main() -> None:
     # working directory: a torch.py there would be taken for torch. A user's model is found there
     # by `models.registry.user_code`.
     os.environ["PYTHONSAFEPATH"] = "1"
-    # A worker re-imports this module, so nothing heavy stands at its top.
-    from lightning_bench.bench.cli.app import run
+    from lightning_bench.bench.cli import interruption
 
-    sys.exit(run())
+    interruption.install()
+    try:
+        # A worker re-imports this module, so nothing heavy stands at its top.
+        from lightning_bench.bench.cli.app import run
+
+        code = run()
+    except KeyboardInterrupt:  # while it imports, or at its very end
+        sys.stderr.write("bench: stopped\n")
+        code = interruption.answer()
+    sys.exit(code)

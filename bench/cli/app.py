@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import lightning_bench
+from lightning_bench.bench.cli import interruption
 from lightning_bench.bench.cli.commands.cancel import cancel_command
 from lightning_bench.bench.cli.commands.check import check_command
 from lightning_bench.bench.cli.commands.check_device import check_device_command
@@ -30,8 +31,8 @@ from lightning_bench.models.errors import ModelError
 
 EXIT_CODES = """\
 Exit codes: 0 all is well; 1 the machine or bench itself failed; 2 wrong input, nothing was
-written; 3 at least one run or check failed, the others are done; 130 stopped by Ctrl-C (the same
-command goes on)."""
+written; 3 at least one run or check failed, the others are done; 130 stopped by Ctrl-C, 143 by
+`kill` (the same command goes on)."""
 
 app = typer.Typer(
     name="bench",
@@ -90,7 +91,7 @@ def run(arguments: list[str] | None = None) -> int:
     except typer.TyperException as error:  # a wrong option or argument
         return _complain(" ".join(error.format_message().split()), 2)
     except KeyboardInterrupt:
-        return _complain("stopped", 130)
+        return _complain("stopped", interruption.answer())
     except BrokenPipeError:
         from lightning_bench.common.processes import discard_output
 
@@ -99,6 +100,8 @@ def run(arguments: list[str] | None = None) -> int:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _complain(f"{place}{error.strerror or error}", 1)
+    if interruption.is_unanswered(code):
+        return _complain("stopped", interruption.answer())
     return code if isinstance(code, int) else 0
 
 

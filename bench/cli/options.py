@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from lightning_bench.common.messages import duration as duration
+from lightning_bench.common.messages import seconds
+
 if TYPE_CHECKING:
     from lightning_bench.bench.execute.job import DeviceType
     from lightning_bench.bench.plan.expected_times import Estimates
@@ -210,13 +213,9 @@ def echo_json(rows: Iterable[dict[str, Any]]) -> None:
     typer.echo(json.dumps(list(rows), indent=2, ensure_ascii=False))
 
 
-def duration(seconds: float) -> str:
-    """A length of time in the two units that matter, as in `3 min 20 s`."""
-    rounded = round(seconds)
-    if rounded < 60:
-        return f"{rounded} s"
-    if rounded < 3600:
-        return f"{rounded // 60} min {rounded % 60} s"
-    if rounded < 48 * 3600:
-        return f"{rounded // 3600} h {rounded % 3600 // 60} min"
-    return f"{rounded // 86400} days {rounded % 86400 // 3600} h"
+def length_of_time(text: str) -> float:
+    """The seconds of an option such as `15m`."""
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

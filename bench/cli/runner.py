@@ -8,6 +8,7 @@ from statistics import fmean
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
+from lightning_bench.bench.cli import interruption
 from lightning_bench.bench.cli.options import duration, make_plan
 
 if TYPE_CHECKING:
@@ -167,8 +168,10 @@ def stopping_at_signals(executor: "Executor", study: str) -> Iterator[None]:
     executor.listeners = [*executor.listeners, Cancellation()]
 
     def answer(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if executor.stopping:
+        del frame
+        interruption.note(number)
+        # Before the first run has begun there is nothing to be left.
+        if executor.stopping or not executor.active:
             raise KeyboardInterrupt
         executor.stop()
 

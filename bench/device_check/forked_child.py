@@ -9,7 +9,7 @@ from lightning_bench.bench.execute.job import WORKER
 from lightning_bench.bench.measure.protocol import WORKER as MEASURING_WORKER
 from lightning_bench.common.machine import worker_context
 from lightning_bench.common.messages import first_line
-from lightning_bench.common.processes import how_it_ended
+from lightning_bench.common.processes import how_it_ended, preload
 
 #: The module of the functions that a child may be asked for, by name alone: it imports torch.
 ON_DEVICE = "lightning_bench.bench.device_check.on_device"
@@ -23,7 +23,7 @@ def call(function: str, *arguments: Any, timeout_s: float = 60.0) -> Any:
     """What a function of ON_DEVICE returns in a child of its own."""
     context = worker_context()
     # Whoever comes first starts the fork server, with all that any step wants of it.
-    context.set_forkserver_preload([WORKER, MEASURING_WORKER, ON_DEVICE])
+    preload(context, [WORKER, MEASURING_WORKER, ON_DEVICE])
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(theirs, function, arguments), daemon=True)
     try:

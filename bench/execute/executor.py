@@ -1,5 +1,6 @@
 """Executor: has a launcher carry out runs, tries lost ones again, and ends each in a record."""
 
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -11,14 +12,22 @@ from typing import Protocol
 from lightning_bench.bench.execute.job import Execution, JobSpec
 from lightning_bench.bench.execute.launcher import Ending, Job, Launcher
 from lightning_bench.bench.plan.plan import PlannedRun
-from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store import provenance, stalls
+from lightning_bench.bench.store.attempt_files import log_name
 from lightning_bench.bench.store.rank_failures import first_failure
 from lightning_bench.bench.store.record import Epoch, Failure, FailureClass, Record
+from lightning_bench.bench.store.stalls import StallWatch
 from lightning_bench.bench.store.store import Attempt, AttemptTaken, Damaged, Store, read_record
+from lightning_bench.common.files import lock_at_once
+from lightning_bench.common.messages import duration
 
 #: How often a run that is lost is tried again.
 RETRIES = 2
 _CHECK_S = 0.5
+#: Heartbeats are looked at no more often than this.
+_LOOK_S = 1.0
+#: The lock of a run whose process has ended is free within this time.
+_RELEASE_S = 10.0
 
 
 class RunSource(Protocol):
@@ -91,6 +100,8 @@ class _ActiveRun:
     read: int = 0  # bytes of the attempt's curve that were looked at
     state: str = ""
     prune: bool = False
+    began: float | None = None  # by this process's clock
+    watch: StallWatch = field(default_factory=StallWatch)
 
 
 @dataclass
@@ -108,6 +119,7 @@ class Executor:
     _losses: Counter[str] = field(default_factory=Counter, init=False)
     _epochs: Counter[str] = field(default_factory=Counter, init=False)
     _checked: float = field(default=0.0, init=False)
+    _looked: float = field(default=0.0, init=False)
     stopping: bool = field(default=False, init=False)
 
     def run(self, work: RunSource, running: Iterable[PlannedRun] = ()) -> None:
@@ -131,6 +143,11 @@ class Executor:
                     active.job.kill()
             self._active.clear()
             self.launcher.close()
+
+    @property
+    def active(self) -> bool:
+        """Whether runs are under way."""
+        return bool(self._active)
 
     def stop(self) -> None:
         """Take up no more runs, ask those under way to leave a checkpoint, and end.
@@ -199,25 +216,52 @@ class Executor:
             if ending:
                 self._active.remove(active)
                 self._finish(active, ending)
+        self._end_overdue()
         for listener in self.listeners:
             listener.tick()
 
+    def _end_overdue(self) -> None:
+        """End the runs that show no sign of life, or take longer than they may."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_S:
+            return
+        self._looked = now
+        limit_s = self.execution.time_limit_s
+        for active in list(self._active):
+            if active.job.state:
+                continue  # it waits in a queue
+            active.began = active.began or now
+            folder = self.store.folder(active.planned.key, active.attempt)
+            failure = None
+            if limit_s is not None and now - active.began > limit_s:
+                words = f"took longer than the time limit of {duration(limit_s)}"
+                log = str((folder / log_name(0)).relative_to(self.store.root))
+                failure = Failure(kind="time-limit", message=words, log=log)
+            elif active.watch.stalled(folder):
+                failure = stalls.failure(folder, self.store.root)
+            if failure:
+                active.job.kill()
+                self._active.remove(active)
+                self._finish(active, Ending("ended"), failure)
+
     def _read_curve(self, active: _ActiveRun) -> None:
         """Pass on the epochs that a run has written since the last time, and send it requests."""
-        number = self.store.latest(active.planned.key, active.attempt)
-        if number > active.attempt:
-            active.attempt, active.read = number, 0
+        if self.launcher.outlives:  # a cluster begins further attempts by itself
+            number = self.store.latest(active.planned.key, active.attempt)
+            if number > active.attempt:
+                active.attempt, active.read = number, 0
         folder = self.store.folder(active.planned.key, active.attempt)
         try:
             with (folder / "curve.jsonl").open("rb") as stream:
                 stream.seek(active.read)
                 lines = stream.read().splitlines(keepends=True)
-        except FileNotFoundError:
+        except OSError:  # it is not there yet, or the run has spoilt it: its record has the curve
             lines = []
         for line in lines:
             if line.endswith(b"\n"):
                 active.read += len(line)
-                self._progressed(active.planned, Epoch.model_validate_json(line))
+                with suppress(ValueError):
+                    self._progressed(active.planned, Epoch.model_validate_json(line))
         if active.prune and folder.is_dir():
             self.store.request(folder, "prune")
             active.prune = False
@@ -229,14 +273,12 @@ class Executor:
             for listener in self.listeners:
                 listener.progressed(planned, epoch)
 
-    def _finish(self, active: _ActiveRun, ending: Ending) -> None:
+    def _finish(self, active: _ActiveRun, ending: Ending, failure: Failure | None = None) -> None:
         """Read the record of a run that ended, or write one if it left none; retry it if lost."""
         planned = active.planned
         folder = self.store.folder(planned.key, active.attempt)
         if ending.kind == "taken":
-            self._run_by_others.append(planned)
-            for listener in self.listeners:
-                listener.run_by_other(planned)
+            self._left_to_others(planned)
             return
         try:
             record = read_record(folder / "record.json")
@@ -245,8 +287,18 @@ class Executor:
                 for listener in self.listeners:
                     listener.stopped(planned)
                 return
-            record = self._lost(active, folder, ending)
+            lost = self._lost(active, folder, ending, failure)
+            if lost is None:
+                self._left_to_others(planned)
+                return
+            record = lost
         self._settle(planned, active.attempt, record)
+
+    def _left_to_others(self, planned: PlannedRun) -> None:
+        """Wait for the record of another process that has the attempt."""
+        self._run_by_others.append(planned)
+        for listener in self.listeners:
+            listener.run_by_other(planned)
 
     def _settle(self, planned: PlannedRun, number: int, record: Record) -> None:
         """Try a lost run again, if it was not too often; any other record is final."""
@@ -262,16 +314,45 @@ class Executor:
             for listener in self.listeners:
                 listener.finished(planned, record)
 
-    def _lost(self, active: _ActiveRun, folder: Path, ending: Ending) -> Record:
-        """The record of a run whose processes ended without one."""
+    def _lost(
+        self, active: _ActiveRun, folder: Path, ending: Ending, failure: Failure | None
+    ) -> Record | None:
+        """The record of a run whose processes ended without one; None if another has the attempt.
+
+        Written under the attempt's lock alone, after one more look for a record.
+        """
         if not folder.is_dir():
             # It died before it could claim its attempt.
             claim = self.store.claim(active.job_spec.spec, active.attempt)
             with suppress(AttemptTaken), claim:
-                pass
-        kind: FailureClass = "out-of-memory" if ending.kind == "out-of-memory" else "infrastructure"
-        log = (folder / "log.txt").relative_to(self.store.root)
-        failure = Failure(kind=kind, message=f"the run's process {ending.how}", log=str(log))
+                return self._write_failure(active, folder, ending, failure)
+        deadline = time.monotonic() + _RELEASE_S
+        while (lock := lock_at_once(folder / "lock")) is None:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.05)
+        try:
+            return read_record(folder / "record.json")
+        except (OSError, Damaged):
+            return self._write_failure(active, folder, ending, failure)
+        finally:
+            os.close(lock)
+
+    def _write_failure(
+        self, active: _ActiveRun, folder: Path, ending: Ending, failure: Failure | None
+    ) -> Record:
+        """Write the record of a run that failed without a word, into an attempt that is held."""
+        kind: FailureClass = "infrastructure"
+        if ending.kind == "out-of-memory" or ending.kind == "code":
+            kind = ending.kind
+        log = str((folder / log_name(0)).relative_to(self.store.root))
+        without_a_word = Failure(kind=kind, message=f"the run's process {ending.how}", log=log)
+        failure = (
+            failure
+            or first_failure(folder)  # of a rank that could still tell
+            or stalls.watchdog_failure(folder, self.store.root)
+            or without_a_word
+        )
         moment = provenance.now()
         record = Record(
             key=active.planned.key,
@@ -281,7 +362,7 @@ class Executor:
             started=moment,
             ended=moment,
             provenance=active.job_spec.provenance(device=self.execution.device, environment=None),
-            failure=first_failure(folder) or failure,  # of a rank that could still tell
+            failure=failure,
         )
         self.store.write_record(folder, record)
         return record

@@ -1,4 +1,4 @@
-"""The job spec that a parent sends to a worker, and the worker's exit codes; without torch."""
+"""The job spec that a parent sends to a worker, and the verdict that comes back; without torch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +21,12 @@ DeviceType = Literal["cpu", "cuda"]
 Device = Literal["auto", "cpu", "cuda"]
 Strategy = Literal["ddp", "fsdp"]
 
-#: Exit code of a worker that found its attempt taken by somebody else (BSD's EX_TEMPFAIL).
-TAKEN = 75
-#: Exit code of a worker that was asked to stop: it left a checkpoint, where it had begun to train,
-#: and no record.
-STOPPED = 76
-#: Exit code of a worker that could not write to the store (BSD's EX_IOERR).
-UNWRITABLE = 74
+#: How a run has ended: with a record; its attempt taken by somebody else; as it was asked to, with
+#: a checkpoint where it had begun to train, and no record; unable to write to the store. A message
+#: of the worker's, never an exit code, which a model can choose, too.
+Verdict = Literal["recorded", "taken", "stopped", "unwritable"]
+#: The exit codes of a process that has given its verdict (BSD's EX_TEMPFAIL and EX_IOERR).
+EXIT_CODES: dict[Verdict, int] = {"recorded": 0, "taken": 75, "stopped": 76, "unwritable": 74}
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Execution:
     compile: bool = False
     checkpoint_s: float = 600.0  # the longest time between two checkpoints
     keep_probabilities: bool = True  # of classes, with the predictions
+    stall_s: float | None = None  # without a sign of life; None: as the run's own pace has it
+    time_limit_s: float | None = None  # of an attempt
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class JobSpec:
     compile: bool = False
     checkpoint_s: float = 600.0  # the longest time between two checkpoints
     keep_probabilities: bool = True  # of classes, with the predictions
+    stall_s: float | None = None  # without a sign of life; None: as the run's own pace has it
+    time_limit_s: float | None = None  # of an attempt
     keep_weights: bool = False  # others start from them
     start: Path | None = None  # the attempt whose weights to start from; by default the newest
     sharing: int = 1  # runs at a time on each of its GPUs
@@ -101,9 +104,10 @@ def read_job_spec(path: Path) -> JobSpec:
     return _ADAPTER.validate_json(path.read_bytes())
 
 
-def run_worker(job_spec: JobSpec, on_epoch: Callable[[], None] = lambda: None) -> None:
+def run_worker(job_spec: JobSpec, on_epoch: Callable[[], None] = lambda: None) -> Verdict:
     """Target of a worker process, which the fork server starts with WORKER already imported.
 
     `on_epoch` is called whenever the run has written an epoch to its learning curve.
     """
-    import_module(WORKER).main(job_spec, on_epoch=on_epoch)
+    verdict: Verdict = import_module(WORKER).main(job_spec, on_epoch=on_epoch)
+    return verdict

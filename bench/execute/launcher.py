@@ -12,11 +12,12 @@ class Ending:
     """How an attempt's processes ended, as far as the engine can tell.
 
     The executor judges by the record; this explains why there is none. `taken`: somebody else had
-    the attempt. `stopped`: as it was asked to, with a checkpoint. Without a record, a run that just
-    `ended` was lost for no reason of its own.
+    the attempt. `stopped`: as it was asked to, with a checkpoint. `code`: its process ended without
+    a word, by an exit or a crash of the run's own. Without a record, a run that just `ended` was
+    lost for no reason of its own.
     """
 
-    kind: Literal["ended", "taken", "stopped", "out-of-memory"]
+    kind: Literal["ended", "taken", "stopped", "out-of-memory", "code"]
     how: str = ""
 
 

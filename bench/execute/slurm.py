@@ -2,6 +2,7 @@
 
     jobs/<key>/log.txt          in the store: what the run's jobs printed
     jobs/<key>/order-<n>.json   the job spec of attempt n
+    jobs/<key>/verdict-<n>.txt  how its first rank says that it has ended
 
 A job's comment names the run, its attempt and the store, so that any parent finds it in the queue:
 no run is sent twice. A job that has left a record is over, though the queue may still show it, and
@@ -32,12 +33,12 @@ from typing import Literal
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute import devices
 from lightning_bench.bench.execute.job import (
-    STOPPED,
-    TAKEN,
+    EXIT_CODES,
     WORKER,
     Device,
     DeviceType,
     JobSpec,
+    Verdict,
     read_job_spec,
     write_job_spec,
 )
@@ -55,6 +56,7 @@ _SILENT_S = 30.0
 #: The ranks that are left when one has ended, with a record or without, have so long.
 _PARTING_S = 60
 _ANSWER_S = 60
+_STOPPED, _TAKEN = EXIT_CODES["stopped"], EXIT_CODES["taken"]
 _MARK = "lightning-bench"
 #: With -P, since what lies in the working directory is no library.
 _THIS_MODULE = (sys.executable, "-P", "-m", "lightning_bench.bench.execute.slurm")
@@ -242,10 +244,10 @@ class SlurmJob:
         how = f"was lost with job {self.id} ({job.state.lower().replace('_', ' ')}"
         how += f", exit code {code}" if code else f", signal {killed_by}" if killed_by else ""
         how += f"; see also jobs/{job.key}/log.txt)"
-        kind: Literal["ended", "taken", "stopped", "out-of-memory"] = "ended"
-        if job.state == "CANCELLED" or code == STOPPED:
+        kind: Literal["ended", "taken", "stopped", "out-of-memory", "code"] = "ended"
+        if job.state == "CANCELLED" or code == _STOPPED:
             kind = "stopped"
-        elif code == TAKEN:
+        elif code == _TAKEN:
             kind = "taken"
         elif job.state == "OUT_OF_MEMORY":
             kind = "out-of-memory"
@@ -324,7 +326,7 @@ def batch(path: Path) -> int:
         if newest.state == "recorded":
             return 0
         if newest.state == "running":
-            return TAKEN
+            return _TAKEN
         job_spec = replace(job_spec, attempt=newest.number + 1)
         path = path.with_name(f"order-{job_spec.attempt}.json")
         write_job_spec(job_spec, path)
@@ -345,11 +347,13 @@ def batch(path: Path) -> int:
         ]
     )  # fmt: skip
     code = ranks.wait()
-    # Just begun, a rank has no answer to it yet, and nothing to leave.
-    code = STOPPED if code == 128 + signal.SIGTERM else code
+    if code == 128 + signal.SIGTERM:  # just begun, a rank has no answer to it yet
+        code = _STOPPED
+    elif code in EXIT_CODES.values() and code != EXIT_CODES[_verdict(path)]:
+        code = 1  # it is a model's
     asked = store.requested(store.folder(key, job_spec.attempt)) == "stop"
     # A job that is being cancelled would be queued again, too.
-    if code == STOPPED and not asked and _state(job) == "RUNNING":
+    if code == _STOPPED and not asked and _state(job) == "RUNNING":
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _call("scontrol", "requeue", job)
         time.sleep(_PARTING_S)  # SLURM ends this step
@@ -363,18 +367,34 @@ def _state(job: str) -> str:
 def rank(path: Path) -> int:
     """One rank of the job, started by srun."""
     # The imports take seconds.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_STOPPED))
     try:
         job_spec = read_job_spec(path)
         if job_spec.device == "cuda":
             devices.prepare_environment()
         worker = import_module(WORKER)
-        worker.main(job_spec, worker.Rank.of_slurm())
-    except SystemExit as end:
-        # The first rank speaks for all.
-        first = os.environ.get("SLURM_PROCID", "0") == "0"
-        return int(end.code or 0) if first or end.code != STOPPED else 0
-    return 0
+    except SystemExit:
+        verdict: Verdict = "stopped"
+    else:
+        verdict = worker.main(job_spec, worker.Rank.of_slurm())
+    # The first rank speaks for all.
+    if os.environ.get("SLURM_PROCID", "0") == "0":
+        _verdict_file(path).write_text(verdict, encoding="ascii")
+        return EXIT_CODES[verdict]
+    return 0 if verdict == "stopped" else EXIT_CODES[verdict]
+
+
+def _verdict_file(order: Path) -> Path:
+    return order.with_name(order.name.replace("order-", "verdict-")).with_suffix(".txt")
+
+
+def _verdict(order: Path) -> Verdict:
+    """The verdict of the first rank; where it gave none, what it would be with a record."""
+    try:
+        text = _verdict_file(order).read_text(encoding="ascii")
+    except OSError:
+        return "recorded"
+    return next((verdict for verdict in EXIT_CODES if verdict == text), "recorded")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lightning_bench.bench.spec import Scalar
 from lightning_bench.bench.store.measurements import Counts
-from lightning_bench.common.processes import send_output
+from lightning_bench.common.processes import preload, send_output
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue, counting, flops
 from lightning_bench.models.registry.example_inputs import example
@@ -30,7 +30,7 @@ def count_apart(name: str, arguments: dict[str, Scalar]) -> Counts:
     if catalogue.find(name).ours:
         return count(name, arguments)
     context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    preload(context, [__name__])
     with ProcessPoolExecutor(1, context, send_output, (os.devnull,)) as process:
         try:
             return process.submit(count, name, arguments).result()

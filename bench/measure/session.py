@@ -19,6 +19,7 @@ from lightning_bench.bench.store.measurements import Contender, Session, Setting
 from lightning_bench.bench.store.record import Provenance
 from lightning_bench.bench.store.store import Store
 from lightning_bench.common.machine import worker_context
+from lightning_bench.common.processes import preload
 
 
 class SessionListener(SearchListener, Protocol):
@@ -51,7 +52,7 @@ class SessionPlan:
     def run(self, store: Store, listener: SessionListener) -> Session:
         """Measure; on any exception, Ctrl-C among them, all processes are ended first."""
         context = worker_context()
-        context.set_forkserver_preload([WORKER, *sorted(self.modules)])
+        preload(context, [WORKER, *sorted(self.modules)])
         started = provenance.now()
         before = machine_state.observe()
         jobs = [self._job(contender, setting) for contender, setting in self.asked]

@@ -22,7 +22,7 @@ from lightning_bench.bench.rehearse.protocol import (
 from lightning_bench.bench.study.inputs import dataset_of, task_module
 from lightning_bench.common.machine import worker_context
 from lightning_bench.common.memory import oom_kills
-from lightning_bench.common.processes import how_it_ended, start_with_pipe
+from lightning_bench.common.processes import how_it_ended, preload, start_with_pipe
 from lightning_bench.models.registry import catalogue
 
 _POLL_S = 0.2
@@ -61,7 +61,7 @@ class RehearsalSession:
     def run(self) -> Results:
         """Rehearse them; whatever ends it, no process and no file is left."""
         context = worker_context()
-        context.set_forkserver_preload([WORKER, *self._modules()])
+        preload(context, [WORKER, *self._modules()])
         self._context = context
         waiting = list(self.cases)
         with _folder() as folder:

@@ -11,9 +11,10 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 
-from lightning_bench.bench.run.distributed import Parting
+from lightning_bench.bench.run.distributed import Parting, Terminated
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Epoch
+from lightning_bench.common import heartbeat
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.tasks.fsdp_tensors import gathered
@@ -118,14 +119,67 @@ class TestResults(pl.Callback):
 class FailureCallback(pl.Callback):
     """Reports a failure before Lightning's teardown, which moves the model and so may hang."""
 
-    report: Callable[[Exception], None]
+    report: Callable[[BaseException], None]
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
         """Report what is no ending that was agreed on."""
-        if isinstance(exception, Exception) and not isinstance(exception, Parting):
+        if not isinstance(exception, Parting | Terminated):
             self.report(exception)
+
+
+class HeartbeatCallback(pl.Callback):
+    """Shows that the run gets on: steps, batches of a validation or test, what goes on between.
+
+    With several ranks also whether this one waits for the others, as it does in a backward pass,
+    where gradients are averaged.
+    """
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+    ) -> None:
+        """Some steps have been taken."""
+        assert isinstance(pl_module, Task)
+        heartbeat.beat(f"step {pl_module.progress.step}")
+
+    def on_before_backward(self, trainer: pl.Trainer, *_: Any) -> None:
+        """The other ranks' gradients are waited for from here."""
+        if trainer.world_size > 1:
+            heartbeat.wait(True)
+
+    def on_after_backward(self, trainer: pl.Trainer, *_: Any) -> None:
+        """They have come."""
+        if trainer.world_size > 1:
+            heartbeat.wait(False)
+
+    def on_validation_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: object,
+        batch: object,
+        batch_idx: int,
+        *_: Any,
+    ) -> None:
+        """A batch of the validation has been scored."""
+        heartbeat.beat(f"batch {batch_idx + 1} of a validation")
+
+    def on_test_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: object,
+        batch: object,
+        batch_idx: int,
+        *_: Any,
+    ) -> None:
+        """A batch of a test has been scored."""
+        heartbeat.beat(f"batch {batch_idx + 1} of the test")
+
+    def on_train_epoch_end(self, *_: Any) -> None:
+        """Curve, probes and checkpoints come next."""
+        heartbeat.beat("the end of an epoch")
 
 
 def _synchronise() -> None:

@@ -1,7 +1,6 @@
 """Control of a training between its steps: step chunks, requests from outside, checkpoints."""
 
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,10 +11,9 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 
-from lightning_bench.bench.execute.job import STOPPED
 from lightning_bench.bench.run.checkpoint import Checkpoints, State
 from lightning_bench.bench.run.checkpoint_state import capture, restore
-from lightning_bench.bench.run.distributed import Parting
+from lightning_bench.bench.run.distributed import Parting, Terminated
 from lightning_bench.bench.store.store import Request
 from lightning_bench.data.batch import Batch
 from lightning_bench.data.loader import Loader
@@ -53,7 +51,7 @@ class Interrupt:
 
     def _handle(self, *_: object) -> None:
         if not self.training:
-            sys.exit(STOPPED)
+            raise Terminated
         self.asked = True
 
 
@@ -72,7 +70,7 @@ class Control:
     most_steps: int = _MOST_STEPS
     started: float = field(default_factory=time.perf_counter)
     #: Called before Lightning tears a failed training down, which may wait for other ranks.
-    on_failure: Callable[[Exception], None] = lambda error: None
+    on_failure: Callable[[BaseException], None] = lambda error: None
 
 
 @dataclass

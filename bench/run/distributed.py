@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment  # type: ignore[attr-defined]
 
-from lightning_bench.bench.execute.job import STOPPED
+from lightning_bench.bench.execute.job import Verdict
 from lightning_bench.bench.run import collectives, cuda_device
 from lightning_bench.bench.run.lifelines import FAILURE_TIMEOUT_S, Lifeline, Lifelines
 from lightning_bench.common.machine import fork_is_safe, usable_cores
@@ -30,6 +30,10 @@ T = TypeVar("T")
 
 class Parting(Exception):
     """All ranks end here, by agreement, and none waits for another any more."""
+
+
+class Terminated(BaseException):
+    """SIGTERM where there is nothing to be kept; no `except Exception` of a model's holds it up."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ class Rank:
             yield lifeline
             # Whoever closed its connections first would look dead to the others.
             dist.barrier()
-        except (Parting, SystemExit):
+        except (Parting, Terminated):
             if lifeline is not None:
                 lifeline.part()
             raise
@@ -166,11 +170,12 @@ class RankProcesses:
     fork is not safe, they are spawned, and import it.
     """
 
-    def __init__(self, world: int, main: Callable[[Rank], None]) -> None:
+    def __init__(self, world: int, main: Callable[[Rank], Verdict | None]) -> None:
         """Make them; each is to call `main` with its rank once it is started."""
         context = get_context("fork") if fork_is_safe() else get_context("spawn")
-        self._pipes: list[Connection[Rank, None]] = []
+        self._pipes: list[Connection[Rank, Verdict | None]] = []
         self._processes: list[BaseProcess] = []
+        self._verdicts: dict[int, Verdict | None] = {}
         for index in range(1, world):
             ours, theirs = context.Pipe()
             self._pipes.append(ours)
@@ -195,13 +200,24 @@ class RankProcesses:
 
     def died(self) -> tuple[int, str] | None:
         """A rank that has ended, and how, unless it was asked to stop."""
-        codes = [(index, p.exitcode) for index, p in enumerate(self._processes, start=1)]
-        # With 1 those end that have lost another rank.
-        died = [(code == 1, index, code) for index, code in codes if code not in (None, STOPPED)]
+        died = []
+        for index, process in enumerate(self._processes, start=1):
+            code = process.exitcode
+            if code is not None and self._verdict(index) != "stopped":
+                # With 1 those end that have lost another rank.
+                died.append((code == 1, index, code))
         if not died:
             return None
         _, index, code = min(died)
-        return index, how_it_ended(code or 0)
+        return index, how_it_ended(code)
+
+    def _verdict(self, index: int) -> Verdict | None:
+        """What a rank that has ended said last."""
+        pipe = self._pipes[index - 1]
+        with suppress(EOFError, OSError):
+            while pipe.poll():
+                self._verdicts[index] = pipe.recv()
+        return self._verdicts.get(index)
 
     def end(self) -> None:
         """Wait until they have ended; kill them after a while."""
@@ -230,9 +246,9 @@ def gather(value: T, rank: Rank) -> list[T]:
 
 
 def _wait_for_start(
-    pipe: "Connection[None, Rank]",
-    main: Callable[[Rank], None],
-    inherited: "list[Connection[Rank, None]]",
+    pipe: "Connection[Verdict | None, Rank]",
+    main: Callable[[Rank], Verdict | None],
+    inherited: "list[Connection[Rank, Verdict | None]]",
 ) -> None:
     """What a rank's process does: wait for its start, then work as that rank."""
     for end in inherited:
@@ -241,4 +257,6 @@ def _wait_for_start(
         rank = pipe.recv()
     except EOFError:  # rank 0 has ended before it trained
         return
-    main(rank)
+    verdict = main(rank)
+    with suppress(OSError):  # rank 0 has ended before
+        pipe.send(verdict)

@@ -1,5 +1,7 @@
 """Failure classes: what an exception says about a run, its machine, or another rank."""
 
+import sys
+import traceback
 from pathlib import Path
 
 import torch.distributed as dist
@@ -7,8 +9,12 @@ import torch.distributed as dist
 from lightning_bench.bench.run.callbacks import Diverged
 from lightning_bench.bench.run.cuda_device import NoDevice
 from lightning_bench.bench.run.loading import DataProblem
+from lightning_bench.bench.store.access import StoreAccessError
 from lightning_bench.bench.store.record import Failure, FailureClass
 from lightning_bench.common.memory import is_out_of_memory
+
+#: Of an exception's text, at most so many characters are looked at, and printed to the log.
+_MOST_CLASSIFIED, _MOST_PRINTED = 10_000, 200_000
 
 #: What CUDA and its libraries say where the machine is at fault, and another one may do. An illegal
 #: address or a failed assertion of a kernel is the program's.
@@ -40,7 +46,9 @@ _OF_THE_MACHINE = (
 
 def classify_failure(error: BaseException, log: Path) -> Failure:
     """The failure class of an exception, and its message in one line."""
-    text = " ".join(str(error).split())
+    interrupted = isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt)
+    if interrupted and error.__context__ is not None:
+        error = error.__context__  # which Lightning turns into an exit
     kind: FailureClass = "code"
     if is_out_of_memory(error):
         kind = "out-of-memory"
@@ -48,9 +56,29 @@ def classify_failure(error: BaseException, log: Path) -> Failure:
         kind = "divergence"
     elif isinstance(error, DataProblem):
         kind = "data"
-    elif isinstance(error, OSError | NoDevice) or _is_of_the_machine(error):
+    elif isinstance(error, StoreAccessError | NoDevice) or _is_of_the_machine(error):
         kind = "infrastructure"
+    text = " ".join(_message(error).split())
     return Failure(kind=kind, message=f"{type(error).__name__}: {text}"[:500], log=str(log))
+
+
+def print_bounded(error: BaseException) -> None:
+    """Print the traceback of an exception, with no more than the beginning of a long message."""
+    try:
+        lines = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - the exception itself can't be printed
+        lines = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
+    cut = lines if len(lines) <= _MOST_PRINTED else f"{lines[:_MOST_PRINTED]} … (cut)"
+    sys.stderr.write(cut.encode("utf-8", "backslashreplace").decode() + "\n")
+
+
+def _message(error: BaseException) -> str:
+    """The beginning of an exception's message, whatever it is made of."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - it is a model's
+        return "its message can't be printed"
+    return text[:_MOST_CLASSIFIED].encode("utf-8", "backslashreplace").decode()
 
 
 def is_lost_connection(error: BaseException) -> bool:
@@ -58,12 +86,15 @@ def is_lost_connection(error: BaseException) -> bool:
     # NCCL passes on what CUDA told it, too.
     if is_out_of_memory(error) or _is_of_the_machine(error):
         return False
-    text = str(error).lower()
-    return isinstance(error, dist.DistError) or any(
-        sign in text for sign in ("gloo", "connection closed", "connection reset", "nccl")
+    signs = ("gloo", "connection closed", "connection reset", "nccl")
+    return isinstance(error, dist.DistError) or (
+        isinstance(error, RuntimeError) and any(sign in _message(error).lower() for sign in signs)
     )
 
 
 def _is_of_the_machine(error: BaseException) -> bool:
-    text = str(error).lower()
+    # torch's own; another exception's text may be about anything.
+    if not isinstance(error, RuntimeError | AssertionError):
+        return False
+    text = _message(error).lower()
     return any(words in text for words in _OF_THE_MACHINE)

@@ -2,15 +2,20 @@
 
 import sys
 import time
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightning_bench.bench.execute.job import UNWRITABLE
+from lightning_bench.bench.execute.job import EXIT_CODES
 from lightning_bench.bench.run.distributed import Rank, RankProcesses
-from lightning_bench.bench.run.failure_class import classify_failure, is_lost_connection
+from lightning_bench.bench.run.failure_class import (
+    classify_failure,
+    is_lost_connection,
+    print_bounded,
+)
 from lightning_bench.bench.run.lifelines import FAILURE_TIMEOUT_S, Lifeline, Lifelines
-from lightning_bench.bench.run.result import ResultWriter, log_name
+from lightning_bench.bench.run.result import ResultWriter
+from lightning_bench.bench.store import stalls
+from lightning_bench.bench.store.attempt_files import log_name
 from lightning_bench.bench.store.rank_failures import first_failure, write_failure
 from lightning_bench.bench.store.record import Failure
 from lightning_bench.common.processes import end_now
@@ -35,7 +40,7 @@ class FailureRecord:
 
     def write(self, error: BaseException) -> None:
         """Write the record of a run that this exception ends."""
-        traceback.print_exception(error)
+        print_bounded(error)
         self.result.write(None, self._cause(error))
 
     def write_and_leave(self, error: BaseException) -> None:
@@ -44,13 +49,13 @@ class FailureRecord:
             self.write(error)
         except OSError as unwritable:
             sys.stderr.write(f"{type(unwritable).__name__}: {unwritable}\n")
-            self._leave(UNWRITABLE)
+            self._leave(EXIT_CODES["unwritable"])
         self._leave(0)
 
     def _cause(self, error: BaseException) -> Failure:
         """This rank's failure, unless its exception only says that another one is gone."""
         failure = classify_failure(error, self.result.log())
-        if not is_lost_connection(error):
+        if self.lifelines is None or not is_lost_connection(error):
             return failure
         deadline = time.monotonic() + FAILURE_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -63,6 +68,8 @@ class FailureRecord:
         """The failure of another rank: what it reported, or how its process ended."""
         died = self.others.died() if self.others is not None else None
         if failure := self._reported():
+            return failure
+        if failure := stalls.watchdog_failure(self.result.folder, self.result.store.root):
             return failure
         if died is not None:
             index, how = died
@@ -110,7 +117,7 @@ class FailureMessage:
             if self.lifeline is not None:
                 self.lifeline.report(failure)
             write_failure(self.folder, self.rank.index, failure)
-        traceback.print_exception(error)
+        print_bounded(error)
 
     def write_and_leave(self, error: BaseException) -> None:
         """The same, and end the process, and with it what others may wait for."""

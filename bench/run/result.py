@@ -17,6 +17,7 @@ from lightning_bench.bench.run import cuda_device
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.training import Outcome
 from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store.attempt_files import log_name
 from lightning_bench.bench.store.predictions import OF_CLASSES, Arrays
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import (
@@ -120,11 +121,6 @@ class ResultWriter:
                 gpus = self.gpus or cuda_device.describe(self.job.devices)
                 return gpus, cuda_device.environment()
         return [], provenance.environment([])
-
-
-def log_name(rank: int) -> str:
-    """The name of a rank's log."""
-    return f"log-{rank}.txt" if rank else "log.txt"
 
 
 def split_arrays(predictions: Arrays) -> tuple[Arrays, Arrays]:

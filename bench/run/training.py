@@ -18,6 +18,7 @@ from lightning_bench.bench.run import initial_weights
 from lightning_bench.bench.run.callbacks import (
     FailureCallback,
     FinalWeights,
+    HeartbeatCallback,
     LearningCurve,
     StrictTraining,
     TestResults,
@@ -42,6 +43,7 @@ from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import DataFacts, Epoch, Start
 from lightning_bench.bench.study import class_metrics
 from lightning_bench.bench.study.compatibility import unfit_devices
+from lightning_bench.common import heartbeat
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.registry import catalogue
 from lightning_bench.models.tasks.freezing import freeze_body
@@ -127,8 +129,10 @@ def train_once(
         use_deterministic_attention()
     seed_everything(spec.seed_of("weights"))
 
+    heartbeat.beat("loading the data")
     data = load(spec, rank)
     on_data(data)
+    heartbeat.beat("making the model")
     model, start, checkpoints = load_model(spec, data, find_weights)
     if spec.model.args.get("encoder"):
         _cache_encoder(spec.model.name, model, data, device)
@@ -158,7 +162,7 @@ def train_once(
         return PaddedBatches(batches) if strategy == "fsdp" and rank.world > 1 else batches
 
     test = TestResults(data.sizes, probe)
-    callbacks: list[pl.Callback] = [history.curve, test]
+    callbacks: list[pl.Callback] = [HeartbeatCallback(), history.curve, test]
     callbacks += [StrictTraining()] if strict else []
     callbacks.append(FailureCallback(partial(_report, control, strict)))
     final = FinalWeights(keep_weights)
@@ -211,7 +215,7 @@ def train_once(
     )
 
 
-def _report(control: Control, strict: bool, error: Exception) -> None:
+def _report(control: Control, strict: bool, error: BaseException) -> None:
     """Report a failure, unless it only ends the strict training."""
     if not (strict and nondeterministic_operation(error)):
         control.on_failure(error)

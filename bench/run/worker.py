@@ -18,20 +18,22 @@ from pathlib import Path
 import torch
 
 from lightning_bench.bench.execute import devices
-from lightning_bench.bench.execute.job import STOPPED, TAKEN, UNWRITABLE, JobSpec
+from lightning_bench.bench.execute.job import JobSpec, Verdict
 from lightning_bench.bench.run import compat, cuda_device, initial_weights
 from lightning_bench.bench.run.checkpoint import Checkpoints
 from lightning_bench.bench.run.control import Control, Interrupt, Stopped
-from lightning_bench.bench.run.distributed import Rank, RankProcesses, gather
+from lightning_bench.bench.run.distributed import Rank, RankProcesses, Terminated, gather
 from lightning_bench.bench.run.failure_report import FailureMessage, FailureRecord
 from lightning_bench.bench.run.lifelines import Lifelines
-from lightning_bench.bench.run.result import ResultWriter, log_name
+from lightning_bench.bench.run.result import ResultWriter
 from lightning_bench.bench.run.training import Outcome, train
 from lightning_bench.bench.store import provenance
+from lightning_bench.bench.store.access import store_access
+from lightning_bench.bench.store.attempt_files import heartbeat_name, log_name
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import Epoch, Example, Examples, Gpu
-from lightning_bench.bench.store.store import AttemptTaken, Store
-from lightning_bench.common import memory
+from lightning_bench.bench.store.store import AttemptTaken, Request, Store
+from lightning_bench.common import heartbeat, memory
 from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules.contract import DataModule
@@ -40,15 +42,15 @@ from lightning_bench.models.registry import registry
 
 def main(
     job: JobSpec, rank: Rank | None = None, on_epoch: Callable[[], None] = lambda: None
-) -> None:
+) -> Verdict:
     """Carry out a job from claim to record; never raises for what goes wrong inside the run.
 
     Without a `rank` this process is the whole run, on this host, and starts the other ranks of a
     job for several devices itself. A launcher that starts all of them calls this in each, with
     `Rank.of_slurm()` for one, and sees to it that they end when one of them ends badly.
 
-    The process exits with 0 where there is a record, whatever it says, and with TAKEN, UNWRITABLE
-    or STOPPED where there is none; with 1 where a rank other than the first failed.
+    The verdict is `recorded` where there is a record, whatever that says. A rank other than the
+    first that fails ends its process.
     """
     started = time.perf_counter(), now()
     # The parent alone answers Ctrl-C, and tells its workers.
@@ -70,15 +72,18 @@ def main(
                 _lead(job, first, interrupt, others, on_epoch, *started)
             else:
                 _follow(job, rank, interrupt)
-        except Stopped:
-            sys.exit(STOPPED)
+        except (Stopped, Terminated):
+            return "stopped"
         except AttemptTaken:
-            sys.exit(TAKEN)
+            return "taken"
         except OSError as error:
             # The store itself. A parent on this host, which can't write either, says so by itself.
             if rank is not None:
                 sys.stderr.write(f"{type(error).__name__}: {error}\n")
-            sys.exit(UNWRITABLE)
+            return "unwritable"
+        finally:
+            heartbeat.stop()
+    return "recorded"
 
 
 def _lead(
@@ -93,13 +98,12 @@ def _lead(
     """Be the first rank, or the only one: claim the attempt, train, write the record."""
     store = Store(job.store)
     with store.claim(job.spec, job.attempt) as folder:
-        send_output(folder / log_name(0))
-        faulthandler.enable()
+        _open_log(job, folder, 0)
         checkpoints = Checkpoints(folder / "checkpoints", made_with(job), _earlier(store, job))
         result = ResultWriter(job, store, folder, clock, started, checkpoints)
         control = Control(
             interrupt=interrupt,
-            request=partial(store.requested, folder),
+            request=partial(_requested, store, folder),
             checkpoints=checkpoints,
             checkpoint_s=job.checkpoint_s,
             started=clock,
@@ -117,9 +121,9 @@ def _lead(
                 outcome, peak_bytes = _train(
                     job, rank, control, write_epoch, partial(_write_examples, store)
                 )
-        except Stopped:
+        except (Stopped, Terminated):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is becomes the record's failure
+        except BaseException as error:  # noqa: BLE001 - whatever it is becomes the record's failure
             failures.write(error)
         else:
             result.write(outcome, None, peak_bytes)
@@ -138,13 +142,12 @@ def _follow(job: JobSpec, rank: Rank, interrupt: Interrupt) -> None:
     )
     try:
         with rank.process_group(job.device) as failures.lifeline:
-            send_output(folder / log_name(rank.index))
-            faulthandler.enable()
+            _open_log(job, folder, rank.index)
             _hosts_and_gpus(job, rank)
             _train(job, rank, control)
-    except Stopped:
+    except (Stopped, Terminated):
         raise
-    except Exception as error:  # noqa: BLE001 - rank 0 puts it into the record
+    except BaseException as error:  # noqa: BLE001 - rank 0 puts it into the record
         failures.write_and_leave(error)
 
 
@@ -178,6 +181,19 @@ def _train(
     return outcome, max(gather(peak_bytes, rank))
 
 
+def _open_log(job: JobSpec, folder: Path, rank: int) -> None:
+    """Send this rank's output to its log, and watch from here on that it gets on."""
+    log = folder / log_name(rank)
+    send_output(log)
+    faulthandler.enable()
+    heartbeat.start(folder / heartbeat_name(rank), log, job.stall_s)
+
+
+def _requested(store: Store, folder: Path) -> Request | None:
+    with store_access():
+        return store.requested(folder)
+
+
 def _hosts_and_gpus(job: JobSpec, rank: Rank) -> tuple[list[str], list[Gpu]]:
     """Where all ranks are, in their order, and the GPU of each."""
     own = cuda_device.of_this_rank() if job.device == "cuda" else None
@@ -204,8 +220,9 @@ def _curve_writer(folder: Path, on_epoch: Callable[[], None]) -> Iterator[Callab
     with (folder / "curve.jsonl").open("a", encoding="utf-8") as stream:
 
         def write(epoch: Epoch) -> None:
-            stream.write(epoch.model_dump_json() + "\n")
-            stream.flush()
+            with store_access():
+                stream.write(epoch.model_dump_json() + "\n")
+                stream.flush()
             on_epoch()
 
         yield write

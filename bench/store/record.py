@@ -20,7 +20,9 @@ SCHEMA_VERSION = 1
 
 #: `pruned`: a trial that its search stopped early; its curve is what it reached.
 Status = Literal["done", "failed", "pruned"]
-FailureClass = Literal["out-of-memory", "data", "divergence", "infrastructure", "code"]
+FailureClass = Literal[
+    "out-of-memory", "data", "divergence", "infrastructure", "code", "stalled", "time-limit"
+]
 
 
 class Stored(BaseModel):

@@ -12,6 +12,7 @@
         weights.safetensors   the final weights, of runs that others start from
         request               what somebody outside asks of it: `prune` or `stop`
         record.json           written last, beside and renamed; with a checksum
+        heartbeat             that it gets on, by the file's time; heartbeat-1 that of rank 1
     cancelled/<study>-<scale>   touched to have whoever runs the study stop
     environments/<digest>.json  hardware and packages, shared by records
     examples/<fingerprint>.json  a few examples of the data that runs were made with
@@ -41,7 +42,7 @@ from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.integrity import Problem, problem
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Examples, Record
-from lightning_bench.common.files import is_locked, locked, write_atomically
+from lightning_bench.common.files import flush_folder, is_locked, locked, write_atomically
 
 #: The file of a run's final weights, where others start from them.
 WEIGHTS = "weights.safetensors"
@@ -168,8 +169,12 @@ class Store:
             yield target
 
     def write_record(self, folder: Path, record: Record) -> None:
-        """Make an attempt's result final."""
-        write_atomically(folder / "record.json", seal(record.model_dump_json().encode()))
+        """Make an attempt's result final; after this it is there whatever happens."""
+        path = folder / "record.json"
+        if path.is_dir():  # a run has put it there
+            path.rename(path.with_suffix(".json.damaged"))
+        write_atomically(path, seal(record.model_dump_json().encode()))
+        flush_folder(self.runs)
 
     def request(self, folder: Path, what: Request) -> None:
         """Ask a running attempt to end: at once with a record, or with a checkpoint for later."""
@@ -249,15 +254,19 @@ class Store:
             if key and number.isdigit():
                 yield key, int(number)
 
-    def read(self, key: str, number: int) -> Attempt:
+    def read(self, key: str, number: int, *, again: bool = False) -> Attempt:
         """One attempt, whether it is the newest or not."""
         folder = self.folder(key, number)
         try:
             # Texts as paths are quicker, of many.
             record, checksum, recorded_ns = _read(f"{folder}/record.json")
         except FileNotFoundError:
-            running = is_locked(folder / "lock")
-            return Attempt(key, number, folder, "running" if running else "interrupted")
+            if is_locked(folder / "lock"):
+                return Attempt(key, number, folder, "running")
+            if not again and Path(f"{folder}/record.json").exists():
+                # Whoever held the lock has left its record between the two looks.
+                return self.read(key, number, again=True)
+            return Attempt(key, number, folder, "interrupted")
         except (Damaged, OSError) as error:
             return Attempt(key, number, folder, "damaged", problem=str(error))
         if record.key != key:
@@ -294,11 +303,22 @@ def _read(path: Path | str) -> tuple[Record, str, int]:
     try:
         record = Record.model_validate_json(payload)
     except ValidationError as error:
-        version = json.loads(payload).get("schema_version")
+        version = _schema_version(payload)
+        if version is None:
+            raise Damaged("not a record") from None
         if version != SCHEMA_VERSION:
             raise Damaged(f"schema {version}, this bench reads {SCHEMA_VERSION}") from None
         raise Damaged(f"not a record: {error.errors()[0]['msg']}") from None
     return record, _checksum(raw).decode(), recorded_ns
+
+
+def _schema_version(payload: bytes) -> int | None:
+    """The schema version of what may be anything."""
+    try:
+        content = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    return content.get("schema_version") if isinstance(content, dict) else None
 
 
 def _environment_digest(text: bytes) -> str:

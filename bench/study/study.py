@@ -13,6 +13,7 @@ from lightning_bench.bench.study import looks as planned_looks
 from lightning_bench.bench.study import randomness, stages
 from lightning_bench.bench.study.claims import Claim
 from lightning_bench.bench.study.cluster import Cluster
+from lightning_bench.bench.study.durations import Duration
 from lightning_bench.bench.study.inputs import dataset_at
 from lightning_bench.bench.study.looks import Looks
 from lightning_bench.bench.study.measure_settings import Measure
@@ -97,6 +98,11 @@ class Study(Settings):
     ] = {}
     devices: Annotated[int, Field(ge=1, description="of a run, sharing its batch")] | None = None
     threads: Annotated[int, Field(ge=1, description="CPU threads of a device")] = 1
+    stall: Annotated[
+        Duration | None,
+        Field(description="end a run without a sign of life for so long; else by its own pace"),
+    ] = None
+    time_limit: Annotated[Duration | None, Field(description="of an attempt at a run")] = None
     cluster: Annotated[Cluster, Field(description="what a run asks of a cluster")] = Cluster()
 
     @model_validator(mode="before")

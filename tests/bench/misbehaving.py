@@ -1,12 +1,16 @@
 """Models that go wrong, each in its own way, named as `tests.bench.misbehaving:raises`."""
 
+import ctypes
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
 from multiprocessing.util import Finalize
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -253,3 +257,93 @@ def attends(
 ) -> nn.Module:
     """Attend, and in evaluation always do what has no deterministic form."""
     return _Attends(puts, channels * image_size**2, classes)
+
+
+class _Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class _NoException(BaseException):
+    pass
+
+
+def _hold_the_gil() -> None:
+    ctypes.PyDLL(None).sleep(600)  # a PyDLL's functions keep the lock
+
+
+def _leave_a_thread() -> None:
+    threading.Thread(target=time.sleep, args=(600,)).start()
+
+
+def _leave_a_child() -> None:
+    subprocess.Popen(["sleep", "611"], start_new_session=True)
+
+
+def _throw(error: BaseException) -> None:
+    raise error
+
+
+#: What a model may do, once, in its third training step.
+WAYS: dict[str, Callable[[], object]] = {
+    "exit 75": lambda: os._exit(75),
+    "exit 76": lambda: os._exit(76),
+    "sys.exit": lambda: sys.exit(0),
+    "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "base exception": lambda: _throw(_NoException("not even an Exception")),
+    "interrupt": lambda: _throw(KeyboardInterrupt()),
+    "unprintable": lambda: _throw(_Unprintable()),
+    "surrogate": lambda: _throw(ValueError("\udcff is no text")),
+    "long": lambda: _throw(ValueError("x" * 10**8)),
+    "no file": lambda: Path("/nowhere/weights.bin").read_bytes(),
+    "words": lambda: _throw(ValueError("gloo: connection reset; out of memory of last year")),
+    "curve": lambda: _spoil("curve.jsonl"),
+    "record": lambda: _spoil("record.json"),
+    "thread": _leave_a_thread,
+    "child": _leave_a_child,
+    "GIL": _hold_the_gil,
+    "SIGSTOP": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "sleep": lambda: time.sleep(600),
+}
+
+
+def _spoil(name: str) -> None:
+    """Damage a file of the run's own folder, where its log is."""
+    path = Path("/proc/self/fd/1").readlink().with_name(name)
+    if name == "record.json":
+        path.mkdir()
+        raise ValueError("in place of the record")
+    path.write_bytes(b"{not json\n\xff\x00\n")
+
+
+class _Third(_Broken):
+    def __init__(self, way: str, pixels: int, classes: int) -> None:
+        super().__init__(pixels, classes)
+        self.way, self.steps = way, 0
+
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        self.steps += self.training
+        if self.steps == 3 and self.training:
+            WAYS[self.way]()
+        return logits
+
+
+def goes_wrong(
+    *, way: str = "none", channels: int = 1, image_size: int = 8, classes: int = 10
+) -> nn.Module:
+    """Go wrong in the third training step, in one of the WAYS."""
+    return _Third(way, channels * image_size**2, classes)
+
+
+class _SecondGoesWrong(_Third):
+    def go_wrong(self, logits: Tensor) -> Tensor:
+        if torch.distributed.get_rank() == 1:
+            return super().go_wrong(logits)
+        return logits
+
+
+def second_goes_wrong(
+    *, way: str = "none", channels: int = 1, image_size: int = 8, classes: int = 10
+) -> nn.Module:
+    """Go wrong in the third training step of the second rank."""
+    return _SecondGoesWrong(way, channels * image_size**2, classes)

@@ -7,7 +7,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from lightning_bench.bench.execute.job import WORKER, JobSpec, run_worker
+from lightning_bench.bench.execute.job import EXIT_CODES, WORKER, JobSpec, run_worker
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.record import Record
@@ -38,7 +38,11 @@ def start(target: Any, *arguments: Any) -> BaseProcess:
 
 def begin(given: JobSpec) -> tuple[BaseProcess, Path]:
     """Start a run; its process and its folder."""
-    return start(run_worker, given), Store(given.store).folder(given.spec.key, given.attempt)
+    return start(_work, given), Store(given.store).folder(given.spec.key, given.attempt)
+
+
+def _work(given: JobSpec) -> None:
+    raise SystemExit(EXIT_CODES[run_worker(given)])
 
 
 def run(given: JobSpec, timeout_s: float = 240) -> Record:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from lightning_bench.bench.cli import interruption
 from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     DeviceOption,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from lightning_bench.reports.report import Table
 
 Format = Literal["table", "json", "markdown"]
-INTERRUPTED = 130
 FAILED = 3
 #: Examples a step where nobody says how many.
 BATCH = {"cpu": 4, "cuda": 64}
@@ -103,7 +103,7 @@ def measure_command(
         session = measure_display.measure(console, opened, asked, options)
     except KeyboardInterrupt:
         console.print("stopped: no measurement is kept")
-        return INTERRUPTED
+        return interruption.answer()
     _print(output, session, _tables(session))
     _draw(console, opened.root, session)
     return FAILED if any(m.failure for m in session.measurements) else 0

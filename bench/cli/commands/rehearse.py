@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lightning_bench.bench.cli import options
+from lightning_bench.bench.cli import interruption, options
 from lightning_bench.bench.cli.options import duration, echo_json
 from lightning_bench.bench.errors import UserError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Where = Literal["auto", "cpu", "meta"]
 FAILED = 3
-INTERRUPTED = 130
 STYLES = {"ok": "green", "fails": "red", "not rehearsed": "yellow"}
 
 
@@ -70,7 +69,7 @@ def rehearse_command(
         except KeyboardInterrupt:
             progress.stop()
             console.print("stopped: nothing is kept of a rehearsal")
-            return INTERRUPTED
+            return interruption.answer()
     if output == "json":
         echo_json(_row(place, case, results) for case in cases for place in case.places)
     else:

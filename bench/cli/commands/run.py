@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lightning_bench.bench.cli import looks, preflight
+from lightning_bench.bench.cli import interruption, looks, preflight
 from lightning_bench.bench.cli.options import (
     DEFAULT_STORE,
     ClusterSettings,
@@ -22,6 +22,7 @@ from lightning_bench.bench.cli.options import (
     StoreFolder,
     StudyName,
     default_jobs,
+    length_of_time,
     make_plan,
     open_study,
     use_data_root,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from lightning_bench.bench.tracking.mirror import Mirror
     from lightning_bench.reports.report import Report
 
-INTERRUPTED = 130
 RUNS_FAILED = 3
 #: Runs in a cluster's queue at a time, unless the command says so.
 _QUEUE = 100
@@ -67,6 +67,22 @@ def run_command(
     checkpoint_minutes: Annotated[
         float, typer.Option(min=0.01, help="The longest time between two checkpoints.")
     ] = 10.0,
+    stall: Annotated[
+        float | None,
+        typer.Option(
+            parser=length_of_time,
+            metavar="TIME",
+            help="End a run without a sign of life for so long (15m); else by its own pace.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            parser=length_of_time,
+            metavar="TIME",
+            help="End an attempt at a run after so long (2h).",
+        ),
+    ] = None,
     launcher: Annotated[
         Engine,
         typer.Option(
@@ -113,8 +129,8 @@ def run_command(
     study, opened = open_study(name, scale, settings, store, cluster)
     options = _RunOptions(
         store, settings or [], jobs, devices, threads, device, strategy, compiled,
-        checkpoint_minutes, launcher, retry_failed, add_probabilities, quiet, verbose, track,
-        storage,
+        checkpoint_minutes, stall, time_limit, launcher, retry_failed, add_probabilities, quiet,
+        verbose, track, storage,
     )  # fmt: skip
     following: Study | None = study
     code = 0
@@ -136,6 +152,8 @@ class _RunOptions:
     strategy: Strategy
     compiled: bool
     checkpoint_minutes: float
+    stall: float | None
+    time_limit: float | None
     launcher: Engine
     retry_failed: bool
     add_probabilities: bool
@@ -169,6 +187,8 @@ def _run_to_look(
             compile=options.compiled,
             checkpoint_s=60 * options.checkpoint_minutes,
             keep_probabilities=study.predictions == "probabilities",
+            stall_s=options.stall or study.stall,
+            time_limit_s=options.time_limit or study.time_limit,
         )
         if local and options.device == "auto" and execution.device == "cpu":
             _announce_unused(console, quiet=options.quiet)
@@ -329,4 +349,4 @@ def _interrupted(console: "Console", reached: str) -> int:
     same_command = shlex.join(["bench", *provenance.command_line()[1:]])
     console.print(f"{reached}; go on with:")
     console.print(f"  {same_command}", markup=False, soft_wrap=True)
-    return INTERRUPTED
+    return interruption.answer()

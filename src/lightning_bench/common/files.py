@@ -4,7 +4,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,6 +35,18 @@ def rename(beside: Path, stream: BinaryIO, path: Path, *, durable: bool = True) 
         os.fsync(stream.fileno())
     beside.chmod(0o644)
     beside.replace(path)
+    if durable:
+        flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush a folder's entries to the disk: without it a power cut may take a new name back."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems don't know it of folders
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _PROC = Path("/proc")
+_CGROUPS = Path("/sys/fs/cgroup")
 
 
 def tree(root: int | None = None) -> list[int]:
@@ -74,17 +75,45 @@ def is_out_of_memory(error: BaseException) -> bool:
     words = (
         "can't allocate memory", "cannot allocate memory", "out of memory", "_status_alloc_failed",
     )  # fmt: skip
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or any(word in text for word in words)
+    if isinstance(error, MemoryError):
+        return True
+    # torch's and the system's errors; another one's text may be about anything.
+    if not isinstance(error, RuntimeError | OSError):
+        return False
+    text = str(error)[:10_000].lower()
+    return any(word in text for word in words)
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for memory since it started."""
+    """How many processes of this one's control group the kernel has killed for memory.
+
+    Of the whole host where the group has no count of its own.
+    """
+    for path in (*_memory_events(), _PROC / "vmstat"):
+        try:
+            lines = path.read_text(encoding="ascii").splitlines()
+        except OSError:
+            continue
+        kills = [int(line.split()[1]) for line in lines if line.startswith("oom_kill ")]
+        if kills:
+            return kills[0]
+    return 0
+
+
+def _memory_events() -> list[Path]:
+    """Where the kernel counts what it did for the memory of this process's control group."""
     try:
-        lines = (_PROC / "vmstat").read_text(encoding="ascii").splitlines()
+        lines = (_PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+        return []
+    found = []
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            found.append(_CGROUPS / group.lstrip("/") / "memory.events")
+        elif "memory" in controllers.split(","):
+            found.append(_CGROUPS / "memory" / group.lstrip("/") / "memory.oom_control")
+    return found
 
 
 def _field(pid: int, name: str) -> int:

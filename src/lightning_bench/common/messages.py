@@ -1,5 +1,6 @@
 """Words of messages: the nearest valid name, an exception's first line, numbers and nouns."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -35,3 +36,27 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             bounds.append([number])
     return ", ".join("–".join(map(str, span)) for span in bounds)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the two units that matter, as in `3 min 20 s`."""
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60} s"
+    if rounded < 48 * 3600:
+        return f"{rounded // 3600} h {rounded % 3600 // 60} min"
+    return f"{rounded // 86400} days {rounded % 86400 // 3600} h"
+
+
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>s|m|min|h|d)")
+
+
+def seconds(text: str) -> float:
+    """The seconds of a length of time, as in `90s`, `15m`, `2.5h`; else a ValueError."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not float(match["number"]):
+        raise ValueError(f"{text!r} is no length of time, as 90s, 15m or 2.5h are")
+    return float(match["number"]) * _UNITS[match["unit"]]

@@ -6,26 +6,42 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from multiprocessing import connection, parent_process
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from multiprocessing import connection, forkserver, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NoReturn
 
+from lightning_bench.common.memory import tree
+
+#: Of Linux's prctl.
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
 
 def die_with_parent() -> None:
-    """End this process as soon as the parent's end of the pipe closes, however it died."""
+    """End this process as soon as the parent's end of the pipe closes, however it died.
+
+    On Linux the kernel sees to it, too: a process that a signal has stopped watches nothing.
+    """
     parent = parent_process()
     if parent is None:
         return
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def watch() -> None:
         connection.wait([parent.sentinel])
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def preload(context: ForkServerContext | SpawnContext, modules: Iterable[str]) -> None:
+    """Have the fork server import these, so that its forks need not; it ends with this process."""
+    context.set_forkserver_preload(["lightning_bench.common.fork_server", *modules])
 
 
 def start_with_pipe(
@@ -36,10 +52,25 @@ def start_with_pipe(
 ) -> tuple[BaseProcess, "Connection[Any, Any]"]:
     """Start a process whose first argument is one end of a pipe; return it and the other end."""
     ours, theirs = context.Pipe()
+    if isinstance(context, ForkServerContext):
+        _start_fork_server()
     process = context.Process(target=target, args=(theirs, *arguments), daemon=daemon)
     process.start()
     theirs.close()  # or its end would not be an end of file
     return process, ours
+
+
+def _start_fork_server() -> None:
+    """Start the fork server, unless it runs, deaf to Ctrl-C, which is its parent's to answer.
+
+    By itself it ignores SIGINT only after its imports, which take seconds with torch.
+    """
+    resource_tracker.ensure_running()  # or starting that would lift the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def send_output(path: str | Path) -> None:
@@ -82,3 +113,45 @@ def how_it_ended(code: int) -> str:
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"exited with code {code}"
+
+
+#: Signals by which the kernel ends a program for what it did itself.
+_CRASHES = frozenset(
+    {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS}
+)
+
+
+def ended_by_itself(code: int) -> bool:
+    """Whether a process's exit code tells of an exit or a crash, and not of somebody's signal."""
+    return code >= 0 or -code in _CRASHES
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends, so that `end_descendants` sees them.
+
+    Linux alone has that; elsewhere they are left to themselves.
+    """
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def end_descendants(pid: int | None = None) -> None:
+    """Kill all processes that this one, or another, has started and left behind."""
+    for child in reversed(tree(pid)[1:]):
+        with suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+
+
+def exit_within(seconds: float, code: int) -> None:
+    """Exit by then even if threads that somebody has left behind go on."""
+
+    def wait() -> None:
+        time.sleep(seconds)
+        end_descendants()
+        end_now(code)
+
+    threading.Thread(target=wait, daemon=True, name="exit").start()

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from lightning_bench.bench.execute.job import STOPPED, TAKEN, JobSpec
+from lightning_bench.bench.execute.job import EXIT_CODES, JobSpec
 from lightning_bench.bench.run import distributed, fsdp, training, worker
 from lightning_bench.bench.run.distributed import Rank, RankProcesses
 from lightning_bench.bench.spec import RunSpec
@@ -287,7 +287,7 @@ def test_a_request_ends_all_ranks_at_the_same_step(tmp_path: Path, devices: int)
     wait_for(folder, "curve.jsonl")
     Store(tmp_path).request(folder, "stop")
     process.join(30)
-    assert process.exitcode == STOPPED
+    assert process.exitcode == EXIT_CODES["stopped"]
     assert not (folder / "record.json").exists()
     assert list((folder / "checkpoints").iterdir())
     wait_until_left_alone(folder)
@@ -319,4 +319,4 @@ def test_a_first_rank_that_never_trains_leaves_no_other_behind(tmp_path: Path) -
     with store.claim(given.spec, 1):
         process, _ = begin(given)
         process.join(60)  # it waits for its forks before it ends
-    assert process.exitcode == TAKEN
+    assert process.exitcode == EXIT_CODES["taken"]

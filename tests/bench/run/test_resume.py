@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bench.bench.execute.job import STOPPED, JobSpec
+from lightning_bench.bench.execute.job import EXIT_CODES, JobSpec
 from lightning_bench.bench.run import training
 from lightning_bench.bench.run.checkpoint import Checkpoints, read
 from lightning_bench.bench.run.control import Control
@@ -202,7 +202,7 @@ def test_sigterm_in_validation_and_test_loses_nothing(
         wait_until_scored(folder, batches)
         process.terminate()
         process.join(60)
-        assert process.exitcode == STOPPED
+        assert process.exitcode == EXIT_CODES["stopped"]
         wait_until_left_alone(folder)
         assert Store(given.store).scan()[slow.key].state == "interrupted"
         left_off = read(max((folder / "checkpoints").glob("*.pt")))

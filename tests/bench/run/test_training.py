@@ -205,7 +205,7 @@ def test_a_failing_run_harms_itself_alone(tmp_path: Path) -> None:
     assert kinds == {
         "raises": "code",
         "killed": "infrastructure",
-        "exits": "infrastructure",
+        "exits": "code",
         "out_of_memory": "out-of-memory",
         "not_a_number": "divergence",
     }
@@ -225,7 +225,7 @@ def test_a_failing_run_harms_itself_alone(tmp_path: Path) -> None:
         for a in Store(tmp_path / "bench-store").scan().values()
     }
     assert attempts == {
-        "raises": 1, "killed": 6, "exits": 6, "out_of_memory": 1, "not_a_number": 1, "": 1
+        "raises": 1, "killed": 6, "exits": 1, "out_of_memory": 1, "not_a_number": 1, "": 1
     }  # fmt: skip
 
 

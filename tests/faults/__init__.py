@@ -1,0 +1,1 @@
+"""Faults: models that misbehave, signals at any moment, damage."""
