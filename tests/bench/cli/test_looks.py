@@ -164,7 +164,11 @@ def test_a_plan_and_a_description_tell_claims_and_looks(filled, capsys) -> None:
     out = " ".join(capsys.readouterr().out.split())
     assert "claims: Wide > Narrow" in out
     assert "looks: at seeds 6 (alpha 0.0312), 9 (alpha 0.0187); now 6 seeds" in out
-    assert "What 9 seeds can show with 80 % power, 1 comparison tested at once, one-sided" in out
+    assert (
+        "What 9 seeds can show with 80 % power, 1 comparison tested at once, one-sided, at one of"
+        " the looks at 6 and 9 seeds: digits: "
+    ) in out
+    assert " seeds on average" in out
     assert run(["describe", "page.yaml", "--format", "json"]) == 0
     (facts,) = json.loads(capsys.readouterr().out)
     assert facts["claims"] == ["Wide > Narrow"]
@@ -184,6 +188,34 @@ def test_a_plan_tells_what_it_can_show_by_the_runs_or_the_pages_guess(filled, ca
     assert "(SD of the paired differences 0.71, guessed: √2 × the page's spread of 0.5)" in guessed
     assert run(["plan", str(page), "--set", "spread=0.5", "--set", "seeds=4"]) == 0
     assert "digits: nothing; a claim needs at least 6 seeds" in capsys.readouterr().out
+
+
+def planned_as_json(page: Path, capsys, *words: str) -> list[dict]:
+    capsys.readouterr()
+    assert run(["plan", str(page), "--format", "json", *words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_plan_as_data_tells_looks_and_power_beside_each_run(filled, capsys) -> None:
+    page = filled(1, seeds={"looks": [6, 9]}, spread=0.5)
+    rows = planned_as_json(page, capsys)
+    assert {row["seed"] for row in rows} == set(range(6))  # those of the look that it is at
+    assert [row["look"] for row in rows] == [{"seeds": 6, "alpha": 0.03125}] * 12
+    shown = rows[0]["power"]
+    assert (shown["metric"], shown["unit"], shown["comparisons"]) == ("accuracy", "points", 1)
+    assert (shown["seeds"], shown["power"], shown["one_sided"]) == (9, 0.8, False)
+    assert shown["shows"] == pytest.approx(shown["shows_sds"] * shown["sd"])
+    assert 6 < shown["mean_seeds"] < 9
+    assert rows[0]["power_of_mean"] is None
+    page = filled(1, seeds=8, spread=0.5)
+    (row, *_) = planned_as_json(page, capsys, "--detect", "1.5", "--jobs", "1")
+    assert row["look"] is None
+    assert (row["power"]["detect"], row["power"]["seeds"], row["power"]["runs"]) == (1.5, 6, 12)
+    assert row["power"]["expected_s"] > 0
+    page = filled(1, seeds=3, data=["digits", "mnist"])
+    (row, *_) = planned_as_json(page, capsys)
+    assert row["power"]["shows_sds"] is None
+    assert row["power_of_mean"]["shows_sds"] > 1
 
 
 def test_a_wanted_difference_costs_seeds_and_hours(filled, capsys) -> None:
