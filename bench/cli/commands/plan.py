@@ -81,14 +81,14 @@ def plan_command(
         shown = power.facts(plan, jobs or default_jobs(study), detect)
         at_look = looks.by_seed(study)
         of_mean = {"power_of_mean": shown.get(power.name_of_mean(study))}
-        runs = [
+        of_runs = [
             _row(planned)
             | {"look": at_look.get(planned.run.spec.seed)}
             | {"power": shown.get(planned.run.dataset)}
             | of_mean
             for planned in plan.all
         ]
-        echo_json([*tuning_status.rows(plan), *runs])
+        echo_json([*tuning_status.rows(plan), *of_runs])
         return
     from rich.padding import Padding
     from rich.table import Table
