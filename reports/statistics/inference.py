@@ -101,7 +101,7 @@ def detectable_difference(
     noise = np.random.default_rng(0).normal(size=(_STUDIES, entries, n))
     a, b = (index[1:pairs] for index in np.triu_indices(entries, 1))
     size = (lambda statistics: statistics) if one_sided else np.abs
-    largest_of_others = np.stack([largest(study[a] - study[b], signs, size) for study in noise])
+    largest_of_others = np.stack([largest(study, a, b, signs, size) for study in noise])
     noise_of_pair = (noise[:, 0] - noise[:, 1]) / math.sqrt(2)
     low, high = 0.0, 16.0
     while high - low > 0.01:
@@ -122,12 +122,21 @@ def tried_patterns(n: int, alpha: float, *, one_sided: bool) -> npt.NDArray[np.f
 
 
 def largest(
-    differences: Floats, signs: npt.NDArray[np.floating], size: Callable[[Floats], Floats]
+    scores: Floats,
+    a: npt.NDArray[np.intp],
+    b: npt.NDArray[np.intp],
+    signs: npt.NDArray[np.floating],
+    size: Callable[[Floats], Floats],
 ) -> Floats:
-    """The largest statistic of all pairs, by sign pattern."""
-    if not len(differences):
+    """The largest statistic of all pairs a − b of entries, by sign pattern.
+
+    Entries are flipped, of which there are fewer than pairs: a difference of sums is the sum.
+    """
+    if not len(a):
         return np.full(len(signs), -np.inf)
-    return np.asarray(size(studentised_sums(differences, signs)).max(axis=0))
+    scale = np.sqrt(((scores[a] - scores[b]) ** 2).sum(axis=1, keepdims=True))
+    sums = np.einsum("rn,pn->rp", scores, signs)
+    return np.asarray(size((sums[a] - sums[b]) / scale).max(axis=0))
 
 
 def studentised_sums(rows: Floats, signs: npt.NDArray[np.floating]) -> Floats:

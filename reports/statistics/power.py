@@ -43,11 +43,11 @@ def by_looks(
     )
     if not looks or looks[-1][0] > _MOST_BLOCKS:
         return None
-    others, pair, growth = _noise(looks[-1][0], pairs)
+    noise, a, b, pair, growth = _noise(looks[-1][0], pairs)
     size = (lambda statistics: statistics) if one_sided else np.abs
     patterns = [inference.tried_patterns(n, alpha, one_sided=one_sided) for n, alpha in looks]
     largest = [
-        np.stack([inference.largest(study[:, :n], signs, size) for study in others])
+        np.stack([inference.largest(study[:, :n], a, b, signs, size) for study in noise])
         for (n, _), signs in zip(looks, patterns, strict=True)
     ]
 
@@ -70,7 +70,7 @@ def by_e_values(stops: tuple[int, ...], pairs: int, *, one_sided: bool = False) 
     """
     if stops[-1] > _MOST_BLOCKS:
         return None
-    others, pair, growth = _noise(stops[-1], pairs)
+    noise, a, b, pair, growth = _noise(stops[-1], pairs)
     columns = [n - 1 for n in stops]
 
     def evidence(differences: Floats) -> Floats:
@@ -78,7 +78,7 @@ def by_e_values(stops: tuple[int, ...], pairs: int, *, one_sided: bool = False) 
         return e_values.e_values(differences, sides)[:, columns]
 
     # Of each study and stop the sums of the 0, 1, 2, … smallest of the others.
-    sorted_others = np.sort(np.stack([evidence(study) for study in others]), axis=1)
+    sorted_others = np.sort(np.stack([evidence(study[a] - study[b]) for study in noise]), axis=1)
     sums = np.pad(np.cumsum(sorted_others, axis=1), ((0, 0), (1, 0), (0, 0)))
     sizes = np.arange(1, sums.shape[1] + 1)[None, :, None]
 
@@ -89,8 +89,10 @@ def by_e_values(stops: tuple[int, ...], pairs: int, *, one_sided: bool = False) 
     return _found(shown, list(stops), growth)
 
 
-def _noise(blocks: int, pairs: int) -> tuple[Floats, Floats, float]:
-    """Differences of the other pairs and of the one that differs, studies first; how it grows.
+def _noise(
+    blocks: int, pairs: int
+) -> tuple[Floats, npt.NDArray[np.intp], npt.NDArray[np.intp], Floats, float]:
+    """Noise of all entries, which are the other pairs, the pair that differs, how that grows.
 
     Beyond _MOST_PAIRS the difference grows as √ln pairs, like the largest of so many statistics.
     """
@@ -99,7 +101,7 @@ def _noise(blocks: int, pairs: int) -> tuple[Floats, Floats, float]:
     entries = max(2, math.ceil((1 + math.sqrt(1 + 8 * tried)) / 2))
     noise = np.random.default_rng(0).normal(size=(_STUDIES, entries, blocks))
     a, b = (index[1:tried] for index in np.triu_indices(entries, 1))
-    return noise[:, a] - noise[:, b], (noise[:, 0] - noise[:, 1]) / math.sqrt(2), growth
+    return noise, a, b, (noise[:, 0] - noise[:, 1]) / math.sqrt(2), growth
 
 
 def _found(shown: Callable[[float], Flags], blocks: list[int], growth: float) -> Shown | None:
