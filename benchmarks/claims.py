@@ -1,6 +1,6 @@
 """How often a report claims what is not so, and how often what is: through the real pipeline.
 
-    python -m benchmarks.claims                    # 2,000 studies a cell, an hour of a core
+    python -m benchmarks.claims                    # 2,000 studies a cell, half an hour of a core
     python -m benchmarks.claims --studies 200      # a glance
     python -m benchmarks.claims --only looks       # of all-pairs, named, looks, e-values, power
 

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from lightning_bench.bench.cli.options import duration
@@ -12,7 +13,7 @@ from lightning_bench.bench.study.looks import stops
 from lightning_bench.common.messages import counted
 
 if TYPE_CHECKING:
-    from lightning_bench.bench.plan.plan import Plan
+    from lightning_bench.bench.plan.plan import Plan, PlannedRun
     from lightning_bench.bench.store.store import Store
     from lightning_bench.bench.study.study import Study
     from lightning_bench.reports.report import Report
@@ -55,12 +56,21 @@ def this_look(plan: "Plan") -> LookTaken | None:
     study = plan.study
     if not plan.runs:
         return None
+    searched = {
+        (cell.entry, cell.dataset): cell.digest for cell in study.cells() if cell.repeat == 0
+    }
     cells: dict[str, dict[str, str]] = {}
+    sources: dict[str, dict[str, str]] = {}
+    parents = {planned.key: planned for planned in plan.before}
     for planned in plan.runs:
         run = planned.run
         here = cells.setdefault(run.dataset, {})
         if run.entry not in here:
-            here[run.entry] = run.spec.model_copy(update={"seed": 0}).key
+            # Of a repeated search each seed has values of its own: what was searched names it.
+            key = searched.get((run.entry, run.dataset))
+            here[run.entry] = key or run.spec.model_copy(update={"seed": 0}).key
+            code = [sorted(step.sources.items()) for step in _lineage(planned, parents)]
+            sources.setdefault(run.dataset, {})[run.entry] = _digest(code)
     spec_of = {label: [here.get(label) for here in cells.values()] for label in study.entries}
     pairs = [(spec_of[p.a], spec_of[p.b], p.directed, p.on) for p in named_pairs(study)]
     entries = sorted(sorted(here.values()) for here in cells.values())
@@ -82,7 +92,17 @@ def this_look(plan: "Plan") -> LookTaken | None:
         cells=cells,
         family=_digest([entries, sorted(map(str, pairs))]),
         results=_digest(results),
+        sources=sources,
     )  # fmt: skip
+
+
+def _lineage(planned: "PlannedRun", parents: "Mapping[str, PlannedRun]") -> "Iterator[PlannedRun]":
+    """The run, what it starts from, and what that starts from."""
+    step: PlannedRun | None = planned
+    while step is not None:
+        yield step
+        start = step.run.spec.start
+        step = parents.get(start.key) if start is not None else None
 
 
 def note(report: "Report", request: "Request", store: "Store") -> None:

@@ -5,7 +5,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.study.claims import named_pairs
@@ -43,70 +43,192 @@ class _Place:
         return "points" if _in_points(self.metric) else f"in {self.metric.replace('_', ' ')}"
 
 
+@dataclass(frozen=True)
+class _Family:
+    """What is tested together, when, and how much each look may spend."""
+
+    pairs: int
+    one_sided: bool
+    looks: tuple[tuple[int, float], ...]  # seeds and alpha
+    e_values: bool
+
+    @classmethod
+    def of(cls, study: "Study", *, detect: bool) -> "tuple[_Family, bool] | None":
+        """A study's family, and whether its mean over data sets alone can be claimed."""
+        from lightning_bench.reports.statistics import inference
+
+        if not study.seeds or len(study.entries) < 2:
+            return None
+        grow = study.looks.grow if study.looks is not None else None
+        looks = tuple(alphas(study).items())
+        number, alpha = (grow, inference.ALPHA) if grow else looks[-1]
+        one_sided = bool(study.claims) and all(pair.directed for pair in named_pairs(study))
+        few = number < inference.blocks_needed(alpha, one_sided=one_sided) and not detect
+        pairs = _pairs(study, few=few)
+        return (cls(pairs, one_sided, looks, bool(grow)), few) if pairs else None
+
+    @property
+    def seeds(self) -> int:
+        """At the last look."""
+        return self.looks[-1][0]
+
+    def shown_at(self, blocks_a_seed: int) -> "_Shown":
+        """What the looks show with 80 % power at so many blocks a seed."""
+        from lightning_bench.reports.statistics import inference, power
+
+        looks = tuple((seeds * blocks_a_seed, alpha) for seeds, alpha in self.looks)
+        blocks, alpha = looks[-1]
+        found = None
+        if self.e_values:
+            stops = tuple(stop for stop, _ in looks)
+            found = power.by_e_values(stops, self.pairs, one_sided=self.one_sided)
+        elif len(looks) > 1:
+            found = power.by_looks(looks, self.pairs, one_sided=self.one_sided)
+        if found:
+            return _Shown(found.sds, found.blocks / blocks_a_seed)
+        sds = inference.detectable_difference(blocks, self.pairs, alpha, one_sided=self.one_sided)
+        return _Shown(sds, None, last_alone=len(looks) > 1)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A difference in SDs of the paired differences, infinite where nothing can be shown."""
+
+    sds: float
+    mean_seeds: float | None = None  # until a look shows it, on average
+    last_alone: bool = False  # of several looks the last one's; with e-values one test at the end
+
+
 def lines(plan: "Plan", jobs: int, detect: float | None = None) -> Iterator[str]:
     """What the plan can show with 80 % power, a line a data set; or what `detect` would take."""
-    study = plan.study
-    if not study.seeds or len(study.entries) < 2:
+    found = _Family.of(plan.study, detect=detect is not None)
+    if found is None:
         return
-    from lightning_bench.reports.statistics import inference
-
-    number, alpha = len(study.seeds), inference.ALPHA
-    if study.looks is not None:
-        number, alpha = list(alphas(study).items())[-1]
-    one_sided = bool(study.claims) and all(pair.directed for pair in named_pairs(study))
-    few = number < inference.blocks_needed(alpha, one_sided=one_sided) and detect is None
-    pairs = _pairs(study, few=few)
-    if not pairs:
-        return
-    places = _places(plan, few=few)
-    family = "1 comparison" if pairs == 1 else f"{pairs} comparisons"
-    sides = ", one-sided" if one_sided else ""
+    family, few = found
+    places = list(_places(plan, few=few))
+    together = f"{counted(family.pairs, 'comparison')} at once"
+    sides = ", one-sided" if family.one_sided else ""
     if detect is not None:
         yield (
-            f"To show a true difference of {detect:g} (80 % power, {family} at once{sides}), one"
-            " look at all seeds:"
+            f"To show a true difference of {detect:g} (80 % power, {together}{sides}), one look at"
+            " all seeds:"
         )
         for place in places:
-            yield f"  {_cost(place, detect, pairs, jobs, one_sided=one_sided)}"
+            yield f"  {place.name}: {_cost_in_words(place, _cost(place, detect, family), jobs)}"
         return
-    look = f", at the last look, which spends {alpha:.3g}" if study.looks else ""
-    grows = study.looks is not None and study.looks.grow is not None
-    if grows:
-        look = ", in one test at the end; e-values, which may be looked at always, show less"
-    seeds = counted(number, "seed")
-    yield f"What {seeds} can show with 80 % power, {family} tested at once{sides}{look}:"
-    for place in places:
-        blocks = number * place.blocks_a_seed
-        sds = inference.detectable_difference(blocks, pairs, alpha, one_sided=one_sided)
-        if math.isinf(sds):
-            needed = inference.blocks_needed(alpha, one_sided=one_sided)
-            yield f"  {place.name}: nothing; a claim needs at least {needed} seeds"
-        elif place.sd is None:
-            yield (
-                f"  {place.name}: {sds:.2g} SDs of the paired differences; how large these are is"
-                f" not known before {_LEAST_SEEDS} seeds have run, or `spread:` guesses it"
-            )
-        else:
-            yield (
-                f"  {place.name}: {sds * place.sd * place.scale:.2g} {place.unit} (SD of the paired"
-                f" differences {place.sd * place.scale:.2g}, {place.source})"
-            )
+    shown = [family.shown_at(place.blocks_a_seed) for place in places]
+    seeds = counted(family.seeds, "seed")
+    tested = together.replace(" at once", " tested at once")
+    yield f"What {seeds} can show with 80 % power, {tested}{sides}{_when(family, shown)}:"
+    for place, its in zip(places, shown, strict=True):
+        yield f"  {place.name}: {_shown_in_words(place, its, family)}"
 
 
-def _cost(place: _Place, detect: float, pairs: int, jobs: int, *, one_sided: bool) -> str:
+def facts(plan: "Plan", jobs: int, detect: float | None = None) -> dict[str, dict[str, Any]]:
+    """The same as data, by data set; and of their mean, where it alone can be claimed."""
+    found = _Family.of(plan.study, detect=detect is not None)
+    if found is None:
+        return {}
+    family, few = found
+    told: dict[str, dict[str, Any]] = {}
+    for place in _places(plan, few=few):
+        told[place.name] = {
+            "metric": place.metric,
+            "unit": "points" if _in_points(place.metric) else place.metric,
+            "comparisons": family.pairs,
+            "one_sided": family.one_sided,
+            "power": 0.8,
+            "sd": None if place.sd is None else place.sd * place.scale,
+            "sd_from": place.source or None,
+            **(
+                _shown_as_data(place, family)
+                if detect is None
+                else _cost_as_data(place, family, detect, jobs)
+            ),
+        }
+    return told
+
+
+def _when(family: _Family, shown: "list[_Shown]") -> str:
+    """At which looks, in words."""
+    if len(family.looks) == 1:
+        return ""
+    last_alone = any(its.last_alone for its in shown)
+    if family.e_values:
+        if last_alone:
+            return ", in one test at the end; e-values, which may be looked at always, show less"
+        return ", by e-values at any number of seeds"
+    if last_alone:
+        return f", at the last look, which spends {family.looks[-1][1]:.3g}"
+    numbers = [str(seeds) for seeds, _ in family.looks]
+    return f", at one of the looks at {', '.join(numbers[:-1])} and {numbers[-1]} seeds"
+
+
+def _shown_in_words(place: _Place, its: "_Shown", family: _Family) -> str:
+    from lightning_bench.reports.statistics import inference
+
+    if math.isinf(its.sds):
+        needed = inference.blocks_needed(family.looks[-1][1], one_sided=family.one_sided)
+        return f"nothing; a claim needs at least {needed} seeds"
+    after = f", after {its.mean_seeds:.1f} seeds on average" if its.mean_seeds else ""
+    if place.sd is None:
+        return (
+            f"{its.sds:.2g} SDs of the paired differences{after}; how large these are is not known"
+            f" before {_LEAST_SEEDS} seeds have run, or `spread:` guesses it"
+        )
+    return (
+        f"{its.sds * place.sd * place.scale:.2g} {place.unit}{after} (SD of the paired differences"
+        f" {place.sd * place.scale:.2g}, {place.source})"
+    )
+
+
+def _shown_as_data(place: _Place, family: _Family) -> dict[str, Any]:
+    its = family.shown_at(place.blocks_a_seed)
+    sds = its.sds if math.isfinite(its.sds) else None
+    shows = None if sds is None or place.sd is None else sds * place.sd * place.scale
+    return {
+        "seeds": family.seeds,
+        "shows_sds": sds,
+        "shows": shows,
+        "mean_seeds": its.mean_seeds,
+        "last_look_alone": its.last_alone,
+    }
+
+
+def _cost(place: _Place, detect: float, family: _Family) -> int | None:
+    """How many seeds show such a difference; None where nobody knows, or too many."""
+    from lightning_bench.reports.statistics import inference
+
+    if place.sd is None:
+        return None
+    blocks = inference.seeds_to_show(
+        detect / place.scale, place.sd, family.pairs, one_sided=family.one_sided
+    )
+    return None if blocks is None else math.ceil(blocks / place.blocks_a_seed)
+
+
+def _cost_as_data(place: _Place, family: _Family, detect: float, jobs: int) -> dict[str, Any]:
+    seeds = _cost(place, detect, family)
+    return {
+        "detect": detect,
+        "seeds": seeds,
+        "runs": None if seeds is None else seeds * place.runs_a_seed,
+        "expected_s": None if seeds is None else seeds * place.seed_s / jobs,
+    }
+
+
+def _cost_in_words(place: _Place, seeds: int | None, jobs: int) -> str:
     from lightning_bench.reports.statistics import inference
 
     if place.sd is None:
         return (
-            f"{place.name}: not known before {_LEAST_SEEDS} seeds have run, or `spread:` guesses"
-            " how much an entry varies"
+            f"not known before {_LEAST_SEEDS} seeds have run, or `spread:` guesses how much an"
+            " entry varies"
         )
-    blocks = inference.seeds_to_show(detect / place.scale, place.sd, pairs, one_sided=one_sided)
-    if blocks is None:
-        return f"{place.name}: more than {inference.MOST_SEEDS:,} seeds"
-    seeds = math.ceil(blocks / place.blocks_a_seed)
+    if seeds is None:
+        return f"more than {inference.MOST_SEEDS:,} seeds"
     return (
-        f"{place.name}: {seeds} seeds ({seeds * place.runs_a_seed:,} runs, about"
+        f"{seeds} seeds ({seeds * place.runs_a_seed:,} runs, about"
         f" {duration(seeds * place.seed_s / jobs)} in all, {jobs} at a time; SD of the paired"
         f" differences {place.sd * place.scale:.2g} {place.unit}, {place.source})"
     )
@@ -131,6 +253,11 @@ def _pairs(study: "Study", *, few: bool) -> int:
         among({label for label, titles in meets.items() if title in titles}, title)
         for title in study.datasets
     )
+
+
+def name_of_mean(study: "Study") -> str:
+    """What the mean over the data sets is called, as in reports."""
+    return f"mean of {len(study.datasets)} data sets"
 
 
 def _metrics(study: "Study") -> set[str]:
@@ -164,7 +291,7 @@ def _places(plan: "Plan", *, few: bool) -> Iterator[_Place]:
                 np.concatenate([row for row in rows if row is not None], axis=1)
             )
         yield _Place(
-            f"mean of {len(study.datasets)} data sets", _metrics(study).pop(),
+            name_of_mean(study), _metrics(study).pop(),
             len(study.datasets), sd, source, len(cells), sum(cells.values()),
         )  # fmt: skip
 

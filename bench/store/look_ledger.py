@@ -48,6 +48,10 @@ class LookTaken(_Line):
     ]
     family: Annotated[str, Field(description="digest of the comparisons")]
     results: Annotated[str, Field(description="digest of the runs and their metrics")]
+    sources: Annotated[
+        dict[str, dict[str, str]],
+        Field(description="digests of the code behind the runs, by data set and entry"),
+    ] = {}  # of looks by older versions nobody knows
     claimed: list[Claimed] = []
     undecided: int = 0
     taken: str = ""
@@ -58,7 +62,24 @@ class LookTaken(_Line):
             (look.study, sorted(look.seeds), look.method, look.family, look.results)
             for look in (self, other)
         )
-        return mine == theirs
+        return mine == theirs and not self.outdated(other)
+
+    def of_same_runs(self, now: "LookTaken", dataset: str, entry: str) -> bool:
+        """Whether an entry's runs on a data set have the spec and the code that they have now."""
+        mine, theirs = (look.cells.get(dataset, {}).get(entry) for look in (self, now))
+        return mine == theirs and not self._changed(now, dataset, entry)
+
+    def outdated(self, now: "LookTaken") -> bool:
+        """Whether the code has changed since, of any runs that are of this and of the look now."""
+        return any(
+            self.cells.get(dataset, {}).get(entry) == key and self._changed(now, dataset, entry)
+            for dataset, here in now.cells.items()
+            for entry, key in here.items()
+        )
+
+    def _changed(self, now: "LookTaken", dataset: str, entry: str) -> bool:
+        then, today = (look.sources.get(dataset, {}).get(entry) for look in (self, now))
+        return then is not None and today is not None and then != today
 
     def compares_again(self, other: "LookTaken") -> bool:
         """Whether two entries of another look are compared here, too, with runs of both looks."""

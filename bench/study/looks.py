@@ -83,6 +83,17 @@ def alphas(study: "Study") -> dict[int, float]:
     return dict(zip(looks.looks, spent([_least_p(study, n) for n in looks.looks]), strict=True))
 
 
+def by_seed(study: "Study") -> dict[int, dict[str, float]]:
+    """The first planned look that each seed is part of: its number of seeds and its alpha."""
+    if study.looks is None:
+        return {}
+    first: dict[int, dict[str, float]] = {}
+    for n, alpha in alphas(study).items():
+        for seed in range(n):
+            first.setdefault(seed, {"seeds": n, "alpha": alpha})
+    return first
+
+
 def planned(study: "Study") -> str:
     """The looks of a study in words, and where it is now."""
     assert study.looks is not None

@@ -145,8 +145,11 @@ class Study(Settings):
         return copied
 
     def with_seeds(self, number: int) -> Self:
-        """The same with the seeds that a planned look at so many has."""
-        return self.model_copy(update={"seeds": list(range(number))})
+        """The same with the seeds that a planned look at so many has, and as many searches."""
+        update: dict[str, Any] = {"seeds": list(range(number))}
+        if self.search is not None and self.search.repeat is not None:
+            update["search"] = self.search.model_copy(update={"repeat": number})
+        return self.model_copy(update=update)
 
     @property
     def name_at_scale(self) -> str:

@@ -101,7 +101,8 @@ def past_decisions(
 ) -> Decisions:
     """What earlier looks decided.
 
-    Planned looks are taken again, of the runs that they had; of others the ledger knows.
+    Planned looks are taken again, of the runs that they had; of others the ledger knows. What was
+    decided by runs whose code has changed since is void.
     """
     found: dict[tuple[str, str, str], Decision] = {}
     this = request.this_look
@@ -109,7 +110,7 @@ def past_decisions(
         for claim in look.claimed:
             titles = [claim.dataset] if claim.dataset in request.metrics else [*request.metrics]
             same = this and all(
-                look.cells.get(title, {}).get(entry) == this.cells.get(title, {}).get(entry)
+                look.of_same_runs(this, title, entry)
                 for title in titles
                 for entry in (claim.a, claim.b)
             )

@@ -96,42 +96,56 @@ def detectable_difference(
     if pairs > _TRIED_PAIRS:
         growth = math.sqrt(math.log(pairs) / math.log(_TRIED_PAIRS))
         return detectable_difference(n, _TRIED_PAIRS, alpha, one_sided=one_sided) * growth
-    signs = max_t.sign_patterns(_TRIED, 511, one_sided=one_sided)[:, :n]
-    if n <= 10:
-        signs = max_t.sign_patterns(n, one_sided=one_sided)
+    signs = tried_patterns(n, alpha, one_sided=one_sided)
     entries = max(2, math.ceil((1 + math.sqrt(1 + 8 * pairs)) / 2))
     noise = np.random.default_rng(0).normal(size=(_STUDIES, entries, n))
     a, b = (index[1:pairs] for index in np.triu_indices(entries, 1))
     size = (lambda statistics: statistics) if one_sided else np.abs
-    largest_of_others = np.stack([_largest(study[a] - study[b], signs, size) for study in noise])
+    largest_of_others = np.stack([largest(study, a, b, signs, size) for study in noise])
     noise_of_pair = (noise[:, 0] - noise[:, 1]) / math.sqrt(2)
     low, high = 0.0, 16.0
     while high - low > 0.01:
         middle = (low + high) / 2
         differences = noise_of_pair + middle
-        flipped = size(_sums(differences, signs)) / _norm(differences)
-        largest = np.maximum(largest_of_others, flipped)
-        p = (largest >= flipped[:, :1] - 1e-9).mean(axis=1)
+        flipped = size(studentised_sums(differences, signs))
+        p = (np.maximum(largest_of_others, flipped) >= flipped[:, :1] - 1e-9).mean(axis=1)
         low, high = (low, middle) if np.mean(p <= alpha) >= _POWER else (middle, high)
     return high
 
 
-def _largest(
-    differences: Floats, signs: npt.NDArray[np.floating], size: Callable[[Floats], Floats]
+def tried_patterns(n: int, alpha: float, *, one_sided: bool) -> npt.NDArray[np.floating]:
+    """Sign patterns that a power is tried with: enough to tell an alpha of that size."""
+    if n <= 10 or (n <= max_t.ENUMERATED and alpha < 0.005):
+        return max_t.sign_patterns(n, one_sided=one_sided)
+    drawn = max(511, math.ceil(4 / alpha))
+    return max_t.sign_patterns(max(n, _TRIED), drawn, one_sided=one_sided)[:, :n]
+
+
+def largest(
+    scores: Floats,
+    a: npt.NDArray[np.intp],
+    b: npt.NDArray[np.intp],
+    signs: npt.NDArray[np.floating],
+    size: Callable[[Floats], Floats],
 ) -> Floats:
-    """The largest statistic of all pairs, by sign pattern."""
-    if not len(differences):
+    """The largest statistic of all pairs a − b of entries, by sign pattern.
+
+    Entries are flipped, of which there are fewer than pairs: a difference of sums is the sum.
+    """
+    if not len(a):
         return np.full(len(signs), -np.inf)
-    return np.asarray(size(_sums(differences / _norm(differences), signs)).max(axis=0))
+    scale = np.sqrt(((scores[a] - scores[b]) ** 2).sum(axis=1, keepdims=True))
+    sums = np.einsum("rn,pn->rp", scores, signs)
+    return np.asarray(size((sums[a] - sums[b]) / scale).max(axis=0))
 
 
-def _sums(rows: Floats, signs: npt.NDArray[np.floating]) -> Floats:
-    """Rows × patterns, without BLAS: its threads take longer to start than these small products."""
-    return np.asarray(np.einsum("rn,pn->rp", rows, signs))
+def studentised_sums(rows: Floats, signs: npt.NDArray[np.floating]) -> Floats:
+    """Σ d / √Σ d² under each sign pattern, rows × patterns.
 
-
-def _norm(rows: Floats) -> Floats:
-    return np.asarray(np.sqrt((rows**2).sum(axis=1, keepdims=True)))
+    Without BLAS: its threads take longer to start than these small products.
+    """
+    scale = np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    return np.asarray(np.einsum("rn,pn->rp", rows / scale, signs))
 
 
 def seeds_to_show(

@@ -73,12 +73,31 @@ def of_looks(request: Request, rankings: Rankings) -> Iterator[str]:
         )
     elif request.study.looks:
         yield _planned(look, unfinished=rankings.unfinished)
+    yield from of_void_looks(request)
     if this:
         yield from _other_looks(request, this)
     stands = [_better(pair) + f" on {pair.dataset}" for pair in rankings.comparisons
               if pair.decided_at]  # fmt: skip
     if stands and (rankings.unfinished or not look.alpha):
         yield f"Decided at an earlier look, and still standing: {'; '.join(stands)}."
+
+
+def of_void_looks(request: Request) -> Iterator[str]:
+    """Which looks were at results of code that has changed since, and decide nothing any more."""
+    this = request.this_look
+    for other in request.earlier_looks if this else ():
+        if (
+            this
+            and this.compares_again(other)
+            and other.study == this.study
+            and other.outdated(this)
+        ):
+            again = sorted(other.seeds) == sorted(this.seeds)
+            spent = "it is not counted here" if again else "what it spent stays spent"
+            yield (
+                f"The look at {_when(other)} was of other code: what it decided of runs whose code"
+                f" has changed since is void; {spent}."
+            )
 
 
 def _other_looks(request: Request, this: LookTaken) -> Iterator[str]:
@@ -97,6 +116,8 @@ def _other_looks(request: Request, this: LookTaken) -> Iterator[str]:
             for theirs in other.cells.values()
         )
         if this.compares_again(other):
+            if other.outdated(this):
+                continue
             if sorted(other.seeds) == sorted(this.seeds) and other.family == this.family:
                 yield (
                     f"The runs were made anew since the look at {_when(other)}, whose results were"

@@ -16,7 +16,7 @@ def findings(request: Request, samples: Samples, rankings: Rankings) -> list[str
     """Sentences to stand above the table: the claims, or why there are none."""
     sentences = [*_incomplete(request, samples, rankings), *_miscounted(samples)]
     if not any(sample.done for sample in samples.values()):
-        return sentences
+        return [*sentences, *claim_lines.of_void_looks(request)]
     if len(request.entries) < 2:
         return [*sentences, "One entry alone: there is nothing to compare."]
     sentences += claim_lines.of_looks(request, rankings)

@@ -75,14 +75,25 @@ def plan_command(
     plan = make_plan(
         study, opened, costs.estimates, elsewhere=on is not None, on_devices=costs.asked_for
     )
+    from lightning_bench.bench.cli import power
+
     if output == "json":
-        echo_json([*tuning_status.rows(plan), *(_row(planned) for planned in plan.all)])
+        shown = power.facts(plan, jobs or default_jobs(study), detect)
+        at_look = looks.by_seed(study)
+        of_mean = {"power_of_mean": shown.get(power.name_of_mean(study))}
+        of_runs = [
+            _row(planned)
+            | {"look": at_look.get(planned.run.spec.seed)}
+            | {"power": shown.get(planned.run.dataset)}
+            | of_mean
+            for planned in plan.all
+        ]
+        echo_json([*tuning_status.rows(plan), *of_runs])
         return
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    from lightning_bench.bench.cli import power
     from lightning_bench.bench.cli.console import Console
 
     table = Table(box=None, pad_edge=False)
@@ -115,9 +126,9 @@ def plan_command(
         console.print(f"claims: {', '.join(claims.describe(study))}", markup=False)
     if study.looks:
         console.print(looks.planned(study), markup=False)
-    for line in power.lines(plan, jobs or default_jobs(study), detect):
-        indent = 4 if line.startswith("  ") else 0
-        console.print(Padding(Text(line.strip()), (0, 0, 0, indent), expand=False))
+    for told in power.lines(plan, jobs or default_jobs(study), detect):
+        indent = 4 if told.startswith("  ") else 0
+        console.print(Padding(Text(told.strip()), (0, 0, 0, indent), expand=False))
     if old := plan.of_version_0_1():
         runs = "1 run was" if old == 1 else f"{old} runs were"
         console.print(

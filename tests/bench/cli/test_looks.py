@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.cli.app import run
-from lightning_bench.bench.plan import source_digests
+from lightning_bench.bench.cli.looks import this_look
+from lightning_bench.bench.plan import plan, source_digests
+from lightning_bench.bench.store.look_ledger import LookTaken
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.study.load import load
 from tests.commands import bench, start, wait_for
@@ -162,7 +164,11 @@ def test_a_plan_and_a_description_tell_claims_and_looks(filled, capsys) -> None:
     out = " ".join(capsys.readouterr().out.split())
     assert "claims: Wide > Narrow" in out
     assert "looks: at seeds 6 (alpha 0.0312), 9 (alpha 0.0187); now 6 seeds" in out
-    assert "What 9 seeds can show with 80 % power, 1 comparison tested at once, one-sided" in out
+    assert (
+        "What 9 seeds can show with 80 % power, 1 comparison tested at once, one-sided, at one of"
+        " the looks at 6 and 9 seeds: digits: "
+    ) in out
+    assert " seeds on average" in out
     assert run(["describe", "page.yaml", "--format", "json"]) == 0
     (facts,) = json.loads(capsys.readouterr().out)
     assert facts["claims"] == ["Wide > Narrow"]
@@ -182,6 +188,34 @@ def test_a_plan_tells_what_it_can_show_by_the_runs_or_the_pages_guess(filled, ca
     assert "(SD of the paired differences 0.71, guessed: √2 × the page's spread of 0.5)" in guessed
     assert run(["plan", str(page), "--set", "spread=0.5", "--set", "seeds=4"]) == 0
     assert "digits: nothing; a claim needs at least 6 seeds" in capsys.readouterr().out
+
+
+def planned_as_json(page: Path, capsys, *words: str) -> list[dict]:
+    capsys.readouterr()
+    assert run(["plan", str(page), "--format", "json", *words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_plan_as_data_tells_looks_and_power_beside_each_run(filled, capsys) -> None:
+    page = filled(1, seeds={"looks": [6, 9]}, spread=0.5)
+    rows = planned_as_json(page, capsys)
+    assert {row["seed"] for row in rows} == set(range(6))  # those of the look that it is at
+    assert [row["look"] for row in rows] == [{"seeds": 6, "alpha": 0.03125}] * 12
+    shown = rows[0]["power"]
+    assert (shown["metric"], shown["unit"], shown["comparisons"]) == ("accuracy", "points", 1)
+    assert (shown["seeds"], shown["power"], shown["one_sided"]) == (9, 0.8, False)
+    assert shown["shows"] == pytest.approx(shown["shows_sds"] * shown["sd"])
+    assert 6 < shown["mean_seeds"] < 9
+    assert rows[0]["power_of_mean"] is None
+    page = filled(1, seeds=8, spread=0.5)
+    (row, *_) = planned_as_json(page, capsys, "--detect", "1.5", "--jobs", "1")
+    assert row["look"] is None
+    assert (row["power"]["detect"], row["power"]["seeds"], row["power"]["runs"]) == (1.5, 6, 12)
+    assert row["power"]["expected_s"] > 0
+    page = filled(1, seeds=3, data=["digits", "mnist"])
+    (row, *_) = planned_as_json(page, capsys)
+    assert row["power"]["shows_sds"] is None
+    assert row["power_of_mean"]["shows_sds"] > 1
 
 
 def test_a_wanted_difference_costs_seeds_and_hours(filled, capsys) -> None:
@@ -219,3 +253,91 @@ def test_more_seeds_than_a_look_needed_are_not_run_to_the_next(filled, tmp_path,
     assert "the comparison is decided at 6 seeds; the other 3 seeds" in capsys.readouterr().out
     assert sorted((tmp_path / "bench-store" / "runs").iterdir()) == before
     assert [look["n"] for look in looks_taken(tmp_path)] == [6]
+
+
+def test_what_a_look_decided_is_void_once_the_code_has_changed(
+    filled, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = filled(6, seeds={"looks": [6, 9]})
+    assert report()["comparisons"][0]["verdict"] == "better"
+    (before,) = looks_taken(tmp_path)
+    assert before["sources"]["digits"].keys() == {"Wide", "Narrow"}
+    then = source_digests.of_run
+    monkeypatch.setattr(source_digests, "of_run", lambda spec: {**then(spec), "models/mlp.py": "x"})
+    stale = report()
+    assert stale["runs"] == {"stale": 12}
+    assert stale["comparisons"] == []
+    (told,) = (line for line in stale["findings"] if "was of other code" in line)
+    assert told.endswith("whose code has changed since is void; it is not counted here.")
+    # The same look, taken anew by today's code, whose results are the other way.
+    for folder in (tmp_path / "bench-store" / "runs").iterdir():
+        folder.rename(folder.with_name("." + folder.name))
+    filled(6, better=-0.1, page=page.read_text(encoding="utf-8"))
+    anew = report()
+    assert (anew["comparisons"][0]["verdict"], anew["look"]["alpha"]) == ("worse", 0.03125)
+    assert [look["sources"] == before["sources"] for look in looks_taken(tmp_path)] == [True, False]
+    # At the next look the first verdict, by this code, stands, and not the one by the other.
+    filled(9, better=0.2, page=page.read_text(encoding="utf-8"))
+    later = report()
+    (pair,) = later["comparisons"]
+    assert (pair["verdict"], pair["decided_at"]) == ("worse", 6)
+
+
+def test_code_that_changed_frees_no_alpha(
+    filled, monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    page = filled(6)
+    report()
+    then = source_digests.of_run
+    monkeypatch.setattr(source_digests, "of_run", lambda spec: {**then(spec), "models/mlp.py": "x"})
+    for folder in (tmp_path / "bench-store" / "runs").iterdir():
+        folder.rename(folder.with_name("." + folder.name))
+    filled(9, page=page.read_text(encoding="utf-8"))
+    second = report("--set", "seeds=9")
+    (pair,) = second["comparisons"]
+    assert (pair["verdict"], pair["decided_at"]) == ("undecided", None)
+    assert any("is void; what it spent stays spent" in line for line in second["findings"])
+    assert second["look"]["alpha"] == 0
+
+
+SEARCHED = {
+    "search": {
+        "trials": 1, "repeat": 8, "sampler": "random", "pruner": "none",
+        "space": {"lr": {"float": [1e-3, 1e-2], "log": True}},
+    },
+    "seeds": {"looks": [6, 8]},
+    "recipe": {"epochs": 1},
+}  # fmt: skip
+
+
+def test_a_look_at_a_repeated_search_has_as_many_searches_as_seeds(tmp_path, capsys) -> None:
+    page = tmp_path / "page.yaml"
+    page.write_text(study_page(entries=DIFFERENT, **SEARCHED), encoding="utf-8")
+    assert run(["plan", str(page), "--store", str(tmp_path), "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    searches = {row["name"] for row in rows if row["name"].startswith("Wide/")}
+    assert searches == {f"Wide/digits/search/{r}" for r in range(6)}
+
+
+def test_looks_at_a_repeated_search_share_one_alpha_whatever_it_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("page.yaml").write_text(study_page(entries=DIFFERENT, **SEARCHED), encoding="utf-8")
+
+    def look(chose: float) -> LookTaken:
+        study = load("page.yaml").with_seeds(6)
+        chosen = {cell.place: {"lr": chose * (1 + (cell.repeat or 0))} for cell in study.cells()}
+        planned = plan.make(study, study.runs(chosen), {}, source_digests.of_run)
+        assert len({run.key for run in planned.runs}) == 12
+        taken = this_look(planned)
+        assert taken is not None
+        return taken
+
+    first, again = look(1e-3), look(2e-3)
+    # Each seed has values of its own; the look is at what was searched.
+    assert first.cells == again.cells
+    assert again.compares_again(first)
+    assert again.family == first.family
+    wide, narrow = first.cells["digits"].values()
+    assert wide != narrow
