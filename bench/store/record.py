@@ -267,6 +267,10 @@ class Record(_RecordPart):
     too_many_probabilities: Annotated[
         str, Field(description="why those of all classes are not in there, if they are not")
     ] = ""
+    arrays: Annotated[
+        str | None,
+        Field(description="SHA-256 of arrays.npz beside the record, if probes kept some"),
+    ] = None
     weights: Annotated[
         str | None, Field(description="SHA-256 of weights.safetensors beside the record, if kept")
     ] = None
