@@ -82,6 +82,7 @@ class ResultWriter:
                 device_h=total_s / 3600 * job.devices / job.sharing,
                 train_examples_per_s=outcome.train_examples_per_s,
                 peak_memory_bytes=peak_bytes,
+                processor_s=time.process_time(),
             )
         gpus, environment = self._hardware()
         pruned = outcome is not None and outcome.pruned

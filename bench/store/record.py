@@ -163,6 +163,10 @@ class Cost(_RecordPart):
     device_h: Annotated[float, Field(description="total_s times devices, in hours")]
     train_examples_per_s: float
     peak_memory_bytes: int
+    processor_s: Annotated[
+        float | None,
+        Field(description="of the attempt's first process, whatever else the machine did"),
+    ] = None
 
 
 class DataFacts(_RecordPart):
