@@ -131,7 +131,7 @@ def _of_training() -> dict[str, float]:
     """
     import numpy as np
 
-    from lightning_bench.bench.plan.estimate import workload
+    from lightning_bench.bench.plan.estimate import Workload, workload
     from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
     from lightning_bench.bench.study.inputs import dataset_of
 
@@ -146,6 +146,7 @@ def _of_training() -> dict[str, float]:
         )
         taken.append(min(_trained_apart(spec) for _ in range(2)))  # noise only adds
         work = workload(spec, dataset_of(spec.data), nothing)
+        assert isinstance(work, Workload)
         steps.append(work.steps)
     # A column each of runs, epochs and steps.
     times = np.array(
