@@ -22,6 +22,7 @@ from lightning_bench.bench.run.callbacks import (
     LearningCurve,
     StrictTraining,
     TestResults,
+    make_array_probe,
     make_probe,
 )
 from lightning_bench.bench.run.checkpoint import Resumed, State
@@ -75,6 +76,7 @@ class Outcome:
     checkpoints: dict[str, str] = field(default_factory=dict)
     nondeterministic: list[str] = field(default_factory=list)  # operations
     too_many_probabilities: str = ""  # why not all were kept of classes
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # of probes, for figures
 
 
 def train(spec: RunSpec, *, device: str, **settings: Any) -> Outcome:
@@ -161,7 +163,7 @@ def train_once(
     def evaluated(batches: Any) -> Any:
         return PaddedBatches(batches) if strategy == "fsdp" and rank.world > 1 else batches
 
-    test = TestResults(data.sizes, probe)
+    test = TestResults(data.sizes, probe, make_array_probe(spec, data))
     callbacks: list[pl.Callback] = [HeartbeatCallback(), history.curve, test]
     callbacks += [StrictTraining()] if strict else []
     callbacks.append(FailureCallback(partial(_report, control, strict)))
@@ -212,6 +214,7 @@ def train_once(
         start=start,
         checkpoints=checkpoints,
         too_many_probabilities=too_many,
+        arrays=test.arrays,
     )
 
 
