@@ -171,12 +171,16 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         counted=_counted(study) if not study.seeds else {},
         chance={name: chance for name, dataset in datasets.items() for chance in _chance(dataset)},
         before=from_plan.before(plan, store),
-        neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
+        neutral=[
+            *(metric for probe in PROBES.values() for metric in probe.metrics),
+            # High in training is no merit.
+            *sorted({name for dataset in datasets.values() for name in dataset.of_training}),
+        ],
         higher_is_better={
             **{name: metric.higher_is_better for name, metric in CLASS_METRICS.items()},
             **data_catalogue.HIGHER_IS_BETTER,
         },
-        percent=[*PERCENT, *_shifted(datasets.values())],
+        percent=[*PERCENT, *_shifted(datasets.values()), *_of_training(datasets.values())],
         published=published_pages.for_study(study, against),
         facts={
             "data": "; ".join(
@@ -264,6 +268,12 @@ def _chance(dataset: "DataSet") -> list[float]:
     if dataset.metrics[0] == "accuracy":
         return [1 / dataset.classes] if dataset.classes else []
     return [0.0] if dataset.metrics[0] in {"matthews", "pearson", "spearman"} else []
+
+
+def _of_training(datasets: "Iterable[DataSet]") -> list[str]:
+    """Metrics of training examples that are shares, as those of the test."""
+    found = {name for dataset in datasets for name in dataset.of_training}
+    return sorted(name for name in found if name.removesuffix("_train") in PERCENT)
 
 
 def _shifted(datasets: "Iterable[DataSet]") -> list[str]:

@@ -143,16 +143,21 @@ def _metrics(study: Study) -> Iterator[PageError]:
 
 
 def _class_metrics(study: Study) -> Iterator[PageError]:
+    of_training = {name for dataset in study.datasets.values() for name in dataset.of_training}
     for i, metric in enumerate(study.metrics):
         at = ("metrics", i)
-        if metric not in CLASS_METRICS:
-            hint = nearest(metric, CLASS_METRICS)
+        if metric not in {*CLASS_METRICS, *of_training}:
+            hint = nearest(metric, [*CLASS_METRICS, *sorted(of_training)])
             yield PageError(at, f"there is no metric {metric!r} of classes{hint}")
         elif study.metrics.index(metric) < i:
             yield PageError(at, f"{metric} is given twice")
         elif not any(shown([metric], dataset) for dataset in study.datasets.values()):
             yield PageError(at, _no_class_metric(metric, study))
-        elif study.predictions == "labels" and CLASS_METRICS[metric].of_probabilities:
+        elif (
+            study.predictions == "labels"
+            and metric in CLASS_METRICS
+            and CLASS_METRICS[metric].of_probabilities
+        ):
             yield PageError(at, f"{metric} needs probabilities, but the page keeps labels alone")
 
 
