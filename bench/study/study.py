@@ -13,6 +13,7 @@ from lightning_bench.bench.study import looks as planned_looks
 from lightning_bench.bench.study import randomness, stages
 from lightning_bench.bench.study.claims import Claim
 from lightning_bench.bench.study.cluster import Cluster
+from lightning_bench.bench.study.figures import PageFigure
 from lightning_bench.bench.study.inputs import dataset_at
 from lightning_bench.bench.study.looks import Looks
 from lightning_bench.bench.study.measure_settings import Measure
@@ -95,6 +96,9 @@ class Study(Settings):
         dict[str, dict[str, str]],
         Field(description="printed tables: their columns to ours, as `digits/accuracy`"),
     ] = {}
+    figures: Annotated[
+        list[PageFigure], Field(description="more of them, by kind and by what is on their axes")
+    ] = []
     devices: Annotated[int, Field(ge=1, description="of a run, sharing its batch")] | None = None
     threads: Annotated[int, Field(ge=1, description="CPU threads of a device")] = 1
     cluster: Annotated[Cluster, Field(description="what a run asks of a cluster")] = Cluster()

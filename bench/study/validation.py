@@ -7,7 +7,7 @@ Pydantic has checked each value by itself, and `resolved` that every name stands
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lightning_bench.bench.study import claims, compatibility, looks, randomness
+from lightning_bench.bench.study import claims, compatibility, figures, looks, randomness
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
@@ -340,5 +340,6 @@ RULES = (
     PageRule("claims", "claims are of two entries that meet, each named once", claims.breaches),
     PageRule("looks", "every look can show something with what it spends", looks.breaches),
     PageRule("spread", "a guessed spread is of a data set of the study", _spread),
+    PageRule("figures", "every figure has the axes of its kind, which exist", figures.breaches),
     PageRule("spaces", "every parameter can be drawn and matters to an entry", _spaces),
 )
