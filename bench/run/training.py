@@ -48,8 +48,7 @@ from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
 from lightning_bench.models.tasks.task import Task
 
-
-#: Training examples on which the final weights are scored, too. A forward pass is a third of a step.
+#: Training examples on which the final weights are scored, too; each takes a third of a step.
 _LEAST_SAMPLE, _LARGEST_SAMPLE = 256, 10_000
 
 
