@@ -156,11 +156,14 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         study=study,
         models={label: model_facts(entry) for label, entry in study.resolved.items()},
         metrics={
-            name: [
-                *dataset.reported,
-                *class_metrics.shown(study.metrics, dataset),
-                *_measured(plan, name),
-            ]
+            name: sorted(
+                [
+                    *dataset.reported,
+                    *class_metrics.shown(study.metrics, dataset),
+                    *_measured(plan, name),
+                ],
+                key=lambda metric: metric != study.ranked_by,  # that one first
+            )
             for name, dataset in datasets.items()
         },
         classes={

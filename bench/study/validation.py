@@ -161,6 +161,13 @@ def _class_metrics(study: Study) -> Iterator[PageError]:
             yield PageError(at, f"{metric} needs probabilities, but the page keeps labels alone")
 
 
+def _ranked_by(study: Study) -> Iterator[PageError]:
+    for name, dataset in study.datasets.items():
+        if study.ranked_by and study.ranked_by not in dataset.reported:
+            hint = nearest(study.ranked_by, dataset.reported)
+            yield PageError(("ranked_by",), f"{name} has no {study.ranked_by!r}{hint}")
+
+
 def _no_class_metric(metric: str, study: Study) -> str:
     """Why no data set of a study can have a metric as a further column."""
     classified = [dataset for dataset in study.datasets.values() if dataset.task == "classify"]
@@ -327,6 +334,7 @@ RULES = (
     PageRule("data", "every data set is read by an entry", _data),
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
+    PageRule("ranked by", "`ranked_by` is a metric that every data set shows", _ranked_by),
     PageRule("class metrics", "`metrics` can be computed on a data set", _class_metrics),
     PageRule("probes", "every probe is known", _probes),
     PageRule("margin", "a margin is positive, of a data set or of a primary metric", _margin),
