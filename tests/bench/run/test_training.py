@@ -415,4 +415,4 @@ def test_a_study_is_ranked_by_the_metric_that_its_page_names(finished: Path) -> 
     (finished / "wrong.yaml").write_text(page.replace("NAME", "accuracy_shift2"))
     wrong = bench("run", "wrong.yaml", cwd=finished)
     assert wrong.returncode == 2
-    assert "digits has no 'accuracy_shift2'; did you mean accuracy_shift1" in wrong.stderr
+    assert "digits has no 'accuracy_shift2'; did you mean 'accuracy_shift1'" in wrong.stderr
