@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lightning_bench.reports import inputs_digest
 from lightning_bench.reports.figures import captions
+from lightning_bench.reports.figures.asked import captions as asked_captions
+from lightning_bench.reports.figures.asked.content import Arrays
 from lightning_bench.reports.figures.figure_data import FigureData
 from lightning_bench.reports.report import Fact, Report, State
 from lightning_bench.reports.request import ReportedRun, Request
@@ -25,6 +27,7 @@ from lightning_bench.reports.tables import (
     cost,
     failed_attempts,
     new_examples_marks,
+    printed_costs,
     published_rows,
     results,
     scaling,
@@ -39,6 +42,8 @@ STATES: tuple[State, ...] = ("done", "running", "missing", "stale", "failed", "p
 
 #: Bins of nobody's reliability diagram.
 NO_BINS: Mapping[str, Floats] = {}
+#: What nobody's probes kept.
+NO_ARRAYS: Arrays = {}
 
 
 def build(
@@ -47,12 +52,14 @@ def build(
     predictions: Mapping[str, per_example.Predictions] | None = None,
     drawable: Callable[[FigureData], None] | None = None,
     reliability: Mapping[str, Floats] | None = NO_BINS,
+    arrays: Arrays = NO_ARRAYS,
 ) -> Report:
     """The report on these runs. The main table depends on metrics and parameter counts alone.
 
     `predictions` are the per-example results by key that could be read; None if nobody tried.
     `reliability` are the bins of the runs' reliability diagrams by key, as far as they are known;
-    None where they were too many to be read, which the report says.
+    None where they were too many to be read, which the report says. `arrays` are what runs' probes
+    kept for figures, by key.
     `drawable` is called as soon as it is known what is to be drawn, before the rest is worked out.
     """
     collected = samples.collect(request, runs)
@@ -65,6 +72,8 @@ def build(
     figures = captions.captions(request, collected, shown, comparisons, reliability or {})
     spreads = variance.spreads(request, collected, runs)
     figures += captions.of_variance(request, spreads)
+    asked, not_drawn = asked_captions.figures(request, collected, main, arrays)
+    figures = [*asked, *figures]
     searches = tuning_effort.search_lines(request)
     if drawable:
         drawable(FigureData.of([main, *everywhere], searches, figures, comparisons))
@@ -76,6 +85,7 @@ def build(
         new_examples_marks.marked(main, comparisons),
         variances.table(request, spreads, runs),
         published_rows.table(request, main),
+        printed_costs.table(request, collected),
         *everywhere,
         convergence.table(request, collected),
         cost.table(request, collected),
@@ -107,7 +117,7 @@ def build(
         lost=failed_attempts.lost(request, runs),
         searches=searches,
         figures=figures,
-        facts=[*provenance_lines.facts(request, runs), *_untold(request, reliability)],
+        facts=[*provenance_lines.facts(request, runs), *_untold(request, reliability), *not_drawn],
         sheets=request.sheets,
     )
 

@@ -105,6 +105,27 @@ def reliability(plan: Plan) -> dict[str, Any] | None:
     return by_key
 
 
+def arrays(plan: Plan) -> dict[str, dict[str, Any]]:
+    """What the probes of finished runs kept, of each entry's first run on each data set."""
+    from lightning_bench.bench.store import predictions as files
+
+    found: dict[tuple[str, str], PlannedRun] = {}
+    for planned in plan.runs if any(f.probe for f in plan.study.figures) else ():
+        record = planned.record
+        if planned.state == "done" and planned.attempt and record and record.arrays:
+            place = (planned.run.entry, planned.run.dataset)
+            first = found.setdefault(place, planned)
+            if planned.run.spec.seed < first.run.spec.seed:
+                found[place] = planned
+    kept: dict[str, dict[str, Any]] = {}
+    for planned in found.values():
+        if planned.attempt and planned.record and planned.record.arrays:
+            with suppress(Damaged):
+                folder = planned.attempt.folder
+                kept[planned.key] = files.read_arrays(folder, planned.record.arrays)
+    return kept
+
+
 def predictions(plan: Plan, entries: Collection[str] | None = None) -> dict[str, Any]:
     """The predictions of finished runs, of some entries or all; a damaged file is left out."""
     from lightning_bench.bench.store import predictions as files

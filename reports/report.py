@@ -9,9 +9,10 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from lightning_bench.bench.store.record import Examples
+from lightning_bench.reports.plot import Plot
 
 # Raise it when a report of the same inputs comes out different: older ones are then made anew.
-REPORT_VERSION = 14
+REPORT_VERSION = 15
 
 State = Literal["done", "missing", "stale", "failed", "running", "pruned"]
 # What became of an attempt that is not the result: `replaced` had one, a later attempt has another.
@@ -289,6 +290,7 @@ class Figure(Frozen):
         "throughput",
         "reliability",
         "variance",
+        "plot",
     ]
     dataset: Annotated[str | None, Field(description="None where it shows them all")] = None
     title: str
@@ -320,6 +322,7 @@ class Figure(Frozen):
     groups: Annotated[
         list[list[str]], Field(description="of ranks: entries that can't be told apart")
     ] = []
+    plot: Annotated[Plot | None, Field(description="of a figure that the page asks for")] = None
 
 
 class SearchLines(Frozen):

@@ -121,6 +121,10 @@ class Request(Frozen):
     counted: Annotated[
         dict[str, ModelCounts], Field(description="by entry, of a study that trains nothing")
     ] = {}
+    entry_facts: Annotated[
+        dict[str, dict[str, float]],
+        Field(description="what figures' axes need beyond the records: by fact and entry"),
+    ] = {}
     before: Annotated[
         dict[str, list[ReportedRun]], Field(description="runs that an entry starts from")
     ] = {}

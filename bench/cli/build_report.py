@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from lightning_bench.bench.cli import looks
+from lightning_bench.bench.cli import entry_facts, looks
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.store.look_ledger import LookLedger
 from lightning_bench.models.probes import PROBES
@@ -73,7 +73,8 @@ def make(
 
     predictions = from_plan.few_predictions(plan)
     reliability = from_plan.reliability(plan) if kinds else {}
-    report = build(request, runs, predictions, draw if kinds else None, reliability)
+    arrays = from_plan.arrays(plan)
+    report = build(request, runs, predictions, draw if kinds else None, reliability, arrays)
     looks.note(report, request, store)
     write(report, runs, target, wanted, show, drawn)
     _write_chosen(plan, target)
@@ -87,7 +88,9 @@ def read_or_build(plan: "Plan", store: "Store", target: Path) -> Report:
     if report is None:
         from lightning_bench.reports.build import build
 
-        report = build(request, runs, from_plan.few_predictions(plan))
+        report = build(
+            request, runs, from_plan.few_predictions(plan), arrays=from_plan.arrays(plan)
+        )
     looks.note(report, request, store)
     return report
 
@@ -174,6 +177,7 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         counted=_counted(study) if not study.seeds else {},
         chance={name: chance for name, dataset in datasets.items() for chance in _chance(dataset)},
         before=from_plan.before(plan, store),
+        entry_facts=entry_facts.of_figures(study),
         neutral=[
             *(metric for probe in PROBES.values() for metric in probe.metrics),
             # High in training is no merit.

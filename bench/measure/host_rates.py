@@ -29,6 +29,11 @@ _SHARED = 0.9
 #: The share of these rates that training reaches: its products are smaller and of many shapes.
 UTILISATION = 0.5
 _MODULE = "lightning_bench.bench.measure.host_rates"
+#: Changes where more is measured than before, or otherwise.
+_MEASURED = "2: steps, epochs, starts"
+#: Epochs and batch sizes of three trainings of next to nothing, of which steps, epochs and starts
+#: are told apart: their network and data cost little beside them.
+_TRAININGS = ((1, 512), (13, 512), (4, 16))
 
 
 def host(threads: int = 1) -> DeviceRates:
@@ -44,6 +49,9 @@ def host(threads: int = 1) -> DeviceRates:
         },
         bytes_per_s=together * rates["bytes_per_s"],
         launch_s=rates["launch_s"],
+        step_s=rates["step_s"],
+        epoch_s=rates["epoch_s"],
+        start_s=rates["start_s"],
         utilisation=UTILISATION,
         overlaps=False,
     )
@@ -52,7 +60,7 @@ def host(threads: int = 1) -> DeviceRates:
 def _kept_rates() -> dict[str, Any]:
     """The rates from the cache, or measured now."""
     torch_version = importlib.metadata.version("torch")
-    made_of = "\0".join((provenance.cpu_model(), torch_version))
+    made_of = "\0".join((provenance.cpu_model(), torch_version, _MEASURED))
     stamp = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     path = cache_folder() / f"host-rates-{stamp}.json"
     try:
@@ -111,7 +119,64 @@ def measure() -> dict[str, Any]:
         "convolution_flops": convolution_flops,
         "bytes_per_s": 3 * large.nbytes / _processor_seconds(torch.mul, large, large),
         "launch_s": _processor_seconds(train_small) / 60,  # forward once, backward twice
+        **_of_training(),
     }
+
+
+def _of_training() -> dict[str, float]:
+    """Seconds of Python for a step, an epoch and a run, beside what the model computes.
+
+    T = start + epochs · (epoch + batches · step), where a batch of validation counts as half a
+    step; three trainings give the three.
+    """
+    import numpy as np
+
+    from lightning_bench.bench.plan.estimate import Workload, workload
+    from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+    from lightning_bench.bench.study.inputs import dataset_of
+
+    nothing = dict.fromkeys(("parameters", "flops", "convolved", "outputs", "operations"), 0)
+    taken, steps = [], []
+    for epochs, batch_size in _TRAININGS:
+        spec = RunSpec(
+            model=ModelSpec(name="mlp", args={"depth": 1, "width": 8}),
+            data=DataSpec(name="digits"),
+            recipe=Recipe(epochs=epochs, batch_size=batch_size),
+            seed=0,
+        )
+        taken.append(min(_trained_apart(spec) for _ in range(2)))  # noise only adds
+        work = workload(spec, dataset_of(spec.data), nothing)
+        assert isinstance(work, Workload)
+        steps.append(work.steps)
+    # A column each of runs, epochs and steps.
+    times = np.array(
+        [[1, epochs, step] for (epochs, _), step in zip(_TRAININGS, steps, strict=True)]
+    )
+    start_s, epoch_s, step_s = np.linalg.solve(times, taken).tolist()
+    found = {"step_s": step_s, "epoch_s": epoch_s, "start_s": start_s}
+    return {name: max(seconds, 1e-5) for name, seconds in found.items()}
+
+
+def _trained_apart(spec: Any) -> float:
+    """Processor seconds of a training in a fork that has imported what it needs, as runs are."""
+    from lightning_bench.bench.run.training import train
+
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:  # its processor time begins at zero
+        try:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+            train(spec, device="cpu", on_epoch=lambda _: None)
+            os.write(writing, repr(time.process_time()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    return float(told)
 
 
 def _processor_seconds(work: Callable[..., Any], *inputs: Any) -> float:

@@ -18,7 +18,7 @@ from lightning_bench.bench.spec import Source
 from lightning_bench.bench.store import predictions
 from lightning_bench.bench.store.integrity import problem
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Record
-from lightning_bench.bench.store.store import WEIGHTS, Damaged
+from lightning_bench.bench.store.store import ARRAYS, WEIGHTS, Damaged
 from lightning_bench.bench.store.trial import with_fewer_trials
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS
 
@@ -260,6 +260,8 @@ def verified(metric_of: MetricOf) -> Rule:
 def _of_predictions(folder: Path, record: Record, metric_of: MetricOf) -> Iterator[str]:
     if record.weights and problem(f"{folder}/{WEIGHTS}", record.weights) == "damaged":
         yield "its weights are damaged"
+    if record.arrays and (found := problem(f"{folder}/{ARRAYS}", record.arrays)):
+        yield f"what its probes kept for figures is {found}"
     if record.predictions is None:
         if record.scored:
             yield f"it has no predictions, and claims to have scored {record.scored} examples"

@@ -2,8 +2,9 @@
 
 Training is three forward passes a step (a backward pass makes two products of the size of each
 forward one), validation and test one. A GPU takes as long as its products, the numbers that it
-moves or the launches of its kernels, whichever is most; a CPU does one after the other. Not
-counted: decoding images, augmentation, waiting for a network.
+moves or the work of Python, whichever is most; a CPU does one after the other. Python launches
+kernels, and for each step, each epoch and each run does what has nothing to do with the model:
+loops, optimiser, metrics, files. Not counted: decoding images, augmentation, waiting for a network.
 """
 
 import math
@@ -23,13 +24,13 @@ from lightning_bench.models.registry import catalogue
 _TRAINING = 3
 #: Each number that an operation puts out is written once, and read by the next one.
 _READ_AND_WRITTEN = 2
-#: Kernels of a step beside the model's: loss, clipping, optimiser, Lightning's loop.
-_STEP_KERNELS = 60
+#: What a batch of validation or test takes of Python, of what a training step does: there is
+#: neither an optimiser nor a backward pass.
+_EVALUATED = 0.5
 #: Tensors of the size of the weights, apart from weights and gradients.
 _OPTIMIZER_STATES = {"sgd": 1, "adagrad": 1, "adam": 2, "adamw": 2, "lamb": 2}
 #: What a process takes with torch and Lightning imported, before it has a model.
 _PROCESS_BYTES = 700 * 2**20
-_START_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Workload:
     kernels: float
     weights_bytes: float  # weights, gradients, optimiser state, averages
     activation_bytes: float  # of a batch, on all devices together
+    steps: float = 0  # of training; a batch that is scored counts as a part of one
+    epochs: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,11 @@ def workload(spec: RunSpec, dataset: DataSet, counts: Mapping[str, Any]) -> Work
         flops=passes * counts["flops"],
         convolved=passes * counts["convolved"],
         numbers=passes * counts["outputs"],
-        kernels=batches * counts["operations"] + steps * _STEP_KERNELS,
+        kernels=batches * counts["operations"],
         weights_bytes=4.0 * parameters * copies,
         activation_bytes=_width(spec) * micro * padded * counts["outputs"],
+        steps=steps + _EVALUATED * scored / recipe.batch_size,
+        epochs=epochs,
     )
 
 
@@ -122,8 +127,8 @@ def estimate(spec: RunSpec, work: Workload, machine: DeviceRates, devices: int =
     convolutions = work.convolved / machine.convolution_flops[precision]
     moved = _READ_AND_WRITTEN * _width(spec) * work.numbers / machine.bytes_per_s
     computing = (products + convolutions) / machine.utilisation
-    launching = work.kernels * machine.launch_s
-    parts = (computing / devices, moved / devices, launching)
+    python = work.kernels * machine.launch_s + work.steps * machine.step_s
+    parts = (computing / devices, moved / devices, python)
     together = max(parts) if machine.overlaps else sum(parts)
     memory = work.weights_bytes + work.activation_bytes / devices
     needed = devices
@@ -131,7 +136,8 @@ def estimate(spec: RunSpec, work: Workload, machine: DeviceRates, devices: int =
         # As FSDP has it: weights and what belongs to them are cut up, like the batch.
         needed = math.ceil((work.weights_bytes + work.activation_bytes) / machine.memory_bytes)
     process = 0 if machine.memory_bytes else _PROCESS_BYTES
-    return Estimate(_START_S + together, work.flops, memory + process, max(needed, devices))
+    fixed = machine.start_s + work.epochs * machine.epoch_s
+    return Estimate(fixed + together, work.flops, memory + process, max(needed, devices))
 
 
 def examples(dataset: DataSet) -> dict[str, int] | Unknown:

@@ -26,6 +26,9 @@ class DeviceRates:
     convolution_flops: Mapping[Precision, float]
     bytes_per_s: float
     launch_s: float  # of one kernel
+    step_s: float = 1e-3  # of Python, beside the model: Lightning's loop, the optimiser
+    epoch_s: float = 0.02  # to begin and end an epoch and its validation
+    start_s: float = 0.5  # of a run: its data, its trainer, its record
     utilisation: float = 1.0
     overlaps: bool = True  # launches go on while earlier kernels compute
     memory_bytes: int | None = None  # of a device

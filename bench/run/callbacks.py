@@ -20,6 +20,9 @@ from lightning_bench.models.tasks.fsdp_tensors import gathered
 from lightning_bench.models.tasks.task import Task
 from lightning_bench.models.tasks.training_steps import Batch
 
+#: Of an array that is kept for figures.
+_MOST_ROWS = 512
+
 
 class Diverged(ArithmeticError):
     """The loss is no finite number any more."""
@@ -99,7 +102,9 @@ class TestResults(pl.Callback):
     sizes: Mapping[str, int]
     probe: Callable[[Task], dict[str, float]]
     training: Callable[[Task], Iterable[Batch] | None] = lambda task: None
+    arrays_of: Callable[[Task], dict[str, np.ndarray]] = lambda task: {}
     metrics: dict[str, float] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
     predictions: dict[str, np.ndarray] = field(default_factory=dict)
     scored: int = 0
 
@@ -117,6 +122,7 @@ class TestResults(pl.Callback):
                 self.metrics |= task.training_results(sample)
         with torch.inference_mode(False), torch.enable_grad():  # probes take gradients
             self.metrics |= self.probe(task)
+            self.arrays = self.arrays_of(task)
 
 
 @dataclass
@@ -154,14 +160,42 @@ def make_probe(spec: RunSpec, data: DataModule) -> Callable[[Task], dict[str, fl
 
     def probe(task: Task) -> dict[str, float]:
         values: dict[str, float] = {}
-        if measures:
-            inputs = tuple(x.to(task.device) for x in next(iter(data.val_dataloader())).inputs)
-            with task.evaluated(), gathered(task.model):
-                for measure in measures:
-                    values |= measure(task.model, inputs)
+        for found in _probed(measures, task, data):
+            values |= found
         return values
 
     return probe
+
+
+def make_array_probe(spec: RunSpec, data: DataModule) -> Callable[[Task], dict[str, np.ndarray]]:
+    """A function that returns what probes keep for figures, as `probe/title`, in half precision."""
+    names = [name for name in spec.probes if PROBES[name].arrays]
+    kept = [importlib.import_module(PROBES[name].module).arrays for name in names]
+
+    def probe(task: Task) -> dict[str, np.ndarray]:
+        return {
+            f"{name}/{title}": _at_half(values)
+            for name, found in zip(names, _probed(kept, task, data), strict=True)
+            for title, values in found.items()
+        }
+
+    return probe
+
+
+def _probed(measures: list[Callable[..., Any]], task: Task, data: DataModule) -> list[Any]:
+    """What each of some measures finds on the first validation batch."""
+    if not measures:
+        return []
+    inputs = tuple(x.to(task.device) for x in next(iter(data.val_dataloader())).inputs)
+    with task.evaluated(), gathered(task.model):
+        return [measure(task.model, inputs) for measure in measures]
+
+
+def _at_half(values: torch.Tensor) -> np.ndarray:
+    """A matrix over its largest value, which half precision can hold, thinned if it is large."""
+    step = -(-max(values.shape) // _MOST_ROWS)
+    thinned = values[::step, ::step].double()
+    return (thinned / thinned.abs().max().clamp_min(1e-300)).numpy().astype(np.float16)
 
 
 class StrictTraining(pl.Callback):

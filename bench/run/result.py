@@ -27,7 +27,7 @@ from lightning_bench.bench.store.record import (
     Gpu,
     Record,
 )
-from lightning_bench.bench.store.store import PREDICTIONS, PROBABILITIES, WEIGHTS, Store
+from lightning_bench.bench.store.store import ARRAYS, PREDICTIONS, PROBABILITIES, WEIGHTS, Store
 from lightning_bench.common.files import rename, temporary_beside, write_atomically
 from lightning_bench.models.tasks.probability_scores import bins_of
 
@@ -62,7 +62,7 @@ class ResultWriter:
 
     def _record(self, outcome: Outcome | None, failure: Failure | None, peak_bytes: int) -> Record:
         job, store = self.job, self.store
-        predictions = probabilities = cost = weights = None
+        predictions = probabilities = cost = weights = arrays = None
         if outcome is not None:
             if outcome.weights is not None:
                 weights = _save_weights(self.folder / WEIGHTS, outcome.weights)
@@ -71,6 +71,8 @@ class ResultWriter:
                 predictions = save_arrays(self.folder / PREDICTIONS, by_label)
                 if by_class:
                     probabilities = save_arrays(self.folder / PROBABILITIES, by_class)
+            if outcome.arrays:
+                arrays = save_arrays(self.folder / ARRAYS, outcome.arrays)
             total_s = time.perf_counter() - self.clock + outcome.earlier_s
             cost = Cost(
                 parameters=outcome.parameters,
@@ -80,6 +82,7 @@ class ResultWriter:
                 device_h=total_s / 3600 * job.devices / job.sharing,
                 train_examples_per_s=outcome.train_examples_per_s,
                 peak_memory_bytes=peak_bytes,
+                processor_s=time.process_time(),
             )
         gpus, environment = self._hardware()
         pruned = outcome is not None and outcome.pruned
@@ -96,6 +99,7 @@ class ResultWriter:
             predictions=predictions,
             probabilities=probabilities,
             too_many_probabilities=outcome.too_many_probabilities if outcome else "",
+            arrays=arrays,
             weights=weights,
             start=outcome.start if outcome else None,
             checkpoints=outcome.checkpoints if outcome else {},

@@ -21,6 +21,7 @@ from lightning_bench.bench.run.callbacks import (
     LearningCurve,
     StrictTraining,
     TestResults,
+    make_array_probe,
     make_probe,
 )
 from lightning_bench.bench.run.checkpoint import Resumed, State
@@ -76,6 +77,7 @@ class Outcome:
     checkpoints: dict[str, str] = field(default_factory=dict)
     nondeterministic: list[str] = field(default_factory=list)  # operations
     too_many_probabilities: str = ""  # why not all were kept of classes
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # of probes, for figures
 
 
 def train(spec: RunSpec, *, device: str, **settings: Any) -> Outcome:
@@ -167,7 +169,7 @@ def train_once(
         size = max(_LEAST_SAMPLE, task.progress.total_steps * spec.recipe.batch_size // 33)
         return evaluated(data.training_sample(min(size, _LARGEST_SAMPLE)))
 
-    test = TestResults(data.sizes, probe, trained)
+    test = TestResults(data.sizes, probe, trained, make_array_probe(spec, data))
     callbacks: list[pl.Callback] = [history.curve, test]
     callbacks += [StrictTraining()] if strict else []
     callbacks.append(FailureCallback(partial(_report, control, strict)))
@@ -218,6 +220,7 @@ def train_once(
         start=start,
         checkpoints=checkpoints,
         too_many_probabilities=too_many,
+        arrays=test.arrays,
     )
 
 

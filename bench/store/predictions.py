@@ -4,7 +4,8 @@ predictions.npz has `index`, `target` and `predicted` of each example of the tes
 `loss`. probabilities.npz has, in the same order, `probabilities` (float16, a column a class),
 `likeliest` (the five likeliest classes in the order of float32, of more than five) and
 `reliability` (of 15 bins of confidence: examples, and the sums of confidence and of right ones).
-Arrays of further test splits have the split's name in front, as `mismatched_index`.
+Arrays of further test splits have the split's name in front, as `mismatched_index`. arrays.npz has
+what probes keep of the trained model for figures, as `probe/title`.
 """
 
 import os
@@ -14,7 +15,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 from lightning_bench.bench.store.integrity import problem
-from lightning_bench.bench.store.store import PREDICTIONS, PROBABILITIES, Damaged
+from lightning_bench.bench.store.store import ARRAYS, PREDICTIONS, PROBABILITIES, Damaged
 from lightning_bench.common.messages import first_line
 
 #: Arrays by name.
@@ -36,6 +37,11 @@ def read_probabilities(
     The file is held against its checksum unless it has not changed since the record was written.
     """
     return _read(folder / PROBABILITIES, sha256, only, recorded_ns)
+
+
+def read_arrays(folder: Path, sha256: str) -> Arrays:
+    """What the probes of an attempt kept, as `probe/title`; Damaged as in `read`."""
+    return _read(folder / ARRAYS, sha256)
 
 
 def recorded_ns(folder: Path) -> int:

@@ -163,6 +163,10 @@ class Cost(_RecordPart):
     device_h: Annotated[float, Field(description="total_s times devices, in hours")]
     train_examples_per_s: float
     peak_memory_bytes: int
+    processor_s: Annotated[
+        float | None,
+        Field(description="of the attempt's first process, whatever else the machine did"),
+    ] = None
 
 
 class DataFacts(_RecordPart):
@@ -267,6 +271,10 @@ class Record(_RecordPart):
     too_many_probabilities: Annotated[
         str, Field(description="why those of all classes are not in there, if they are not")
     ] = ""
+    arrays: Annotated[
+        str | None,
+        Field(description="SHA-256 of arrays.npz beside the record, if probes kept some"),
+    ] = None
     weights: Annotated[
         str | None, Field(description="SHA-256 of weights.safetensors beside the record, if kept")
     ] = None

@@ -49,6 +49,8 @@ WEIGHTS = "weights.safetensors"
 PREDICTIONS = "predictions.npz"
 #: The file of what a classifier gives each class; a run is done without it, too.
 PROBABILITIES = "probabilities.npz"
+#: The file of what its probes keep for figures.
+ARRAYS = "arrays.npz"
 _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","record":'
 

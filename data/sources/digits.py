@@ -43,7 +43,8 @@ def resized(pixels: np.ndarray, size: int) -> np.ndarray:
     side = pixels.shape[-1]
     places = np.clip((np.arange(size) + 0.5) * side / size - 0.5, 0, side - 1)
     weights = np.clip(1 - np.abs(places[:, None] - np.arange(side)), 0, None)
-    return np.rint(weights @ pixels @ weights.T).astype(np.uint8)
+    enlarged: np.ndarray = np.rint(weights @ pixels @ weights.T).astype(np.uint8)
+    return enlarged
 
 
 #: The brightest of the 17 greys.
@@ -51,7 +52,8 @@ _WHITE = 16
 
 
 def _scans() -> np.ndarray:
-    return load_digits().images[:, None].astype(np.uint8)
+    pixels: np.ndarray = load_digits().images[:, None].astype(np.uint8)
+    return pixels
 
 
 def _split(pixels: np.ndarray, test_seed: int, val_seed: int) -> dict[str, Images]:

@@ -16,6 +16,9 @@ from torch import Tensor, nn
 from lightning_bench.models.layers.spatial_linear import SquareLinear, ToeplitzLinear
 from lightning_bench.models.mixer import TokenMixing
 
+#: So many layers' matrices are kept for figures.
+_DRAWN = 3
+
 
 def measure(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, float]:
     """The mean share over the layers, and that of random matrices of the same sizes.
@@ -34,6 +37,18 @@ def measure(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, float]:
         "toeplitz": (built + sum(share(m, grid=grid) for m in matrices)) / count,
         "toeplitz_random": (built + sum(random_share(len(m), grid=grid) for m in matrices)) / count,
     }
+
+
+def arrays(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
+    """The spatial matrices of a few layers, evenly from the first to the last, by their numbers.
+
+    Those that are Toeplitz by construction are spelled out. Of a matrix over a grid of patches the
+    rows and columns are the patches, row by row.
+    """
+    del inputs
+    found = _matrices(model, built=True)
+    places = {round(i * (len(found) - 1) / (_DRAWN - 1)) for i in range(_DRAWN)} if found else ()
+    return {f"layer {place + 1}": found[place].detach().cpu() for place in sorted(places)}
 
 
 def share(matrix: Tensor, *, grid: bool = False) -> float:
@@ -73,9 +88,12 @@ def _distances(length: int, grid: bool) -> tuple[Tensor, int]:
     return numbered * (distance != 0), len(values) - 1
 
 
-def _matrices(model: nn.Module) -> list[Tensor]:
+def _matrices(model: nn.Module, *, built: bool = False) -> list[Tensor]:
+    """The matrices that a model has learnt; with `built`, those that can't but be Toeplitz, too."""
     matrices: list[Tensor] = []
     for module in model.modules():
+        if built and isinstance(module, ToeplitzLinear):
+            matrices.append(module.matrix())
         if isinstance(module, SquareLinear):
             matrices.append(module.weight)
         elif isinstance(module, TokenMixing):

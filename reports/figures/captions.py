@@ -84,7 +84,7 @@ class _DataSet:
                 " A start far off the rest is left out.",
                 f"Lines of validation {self.shown} against epoch, one for each entry.",
             )
-        if sum(bool(sample.values(self.metric)) for sample in self.samples.values()) > 1:
+        if self._sizes_differ():
             yield self._figure(
                 "size",
                 f"{self.shown.capitalize()} against parameters",
@@ -96,6 +96,17 @@ class _DataSet:
         yield from self._speeds()
         yield from self._reliability()
         yield from self._searches()
+
+    def _sizes_differ(self) -> bool:
+        """Whether the entries with a result are of several sizes: one alone has no spread."""
+        sizes = [
+            record.cost.parameters
+            for sample in self.samples.values()
+            if sample.values(self.metric)
+            for record in [*sample.done.values()][:1]
+            if record.cost
+        ]
+        return len(sizes) > 1 and max(sizes) > 1.01 * min(sizes)
 
     def _figure(
         self, kind: Any, title: str, caption: str, alt: str, name: str = "", **more: Any

@@ -19,6 +19,7 @@ from lightning_bench.reports.figures import (
     draw_tuning,
     draw_variance,
 )
+from lightning_bench.reports.figures.asked import draw_plot
 from lightning_bench.reports.figures.colours import INK
 from lightning_bench.reports.figures.figure_data import FigureData, Series, column_of
 from lightning_bench.reports.figures.style import (
@@ -53,6 +54,9 @@ def draw(
         canvas = Canvas()
         if figure.kind == "reliability":
             draw_reliability.draw(canvas, figure)
+            return drawn(canvas, kinds)
+        if figure.plot is not None:
+            draw_plot.draw(canvas, figure.plot)
             return drawn(canvas, kinds)
         axes = canvas.add_subplot()
         if figure.kind == "differences":

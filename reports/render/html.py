@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from lightning_bench.bench.store.record import Example
 from lightning_bench.reports.figures.colours import INK, PAPER
-from lightning_bench.reports.render import page_templates, run_pages
+from lightning_bench.reports.render import page_templates, plot_numbers, run_pages
 from lightning_bench.reports.report import Cell, Column, Report, Row, Table
 from lightning_bench.reports.request import ReportedRun
 from lightning_bench.reports.text.numbers import parts, thinned
@@ -38,6 +38,8 @@ def render(report: Report, runs: Sequence[ReportedRun]) -> str:
         spark=_spark if len(runs) <= run_pages.DRAWN_RUNS else None,
         run_data=run_pages.data([run for _, _, found in samples for run in found]),
         sheets=_sheets(report),
+        plot_heads=plot_numbers.heads,
+        plot_rows=plot_numbers.rows,
         style=_asset("report.css"),
         script=_asset("report.js"),
     )

@@ -54,6 +54,7 @@ SHOWN = {
     "toeplitz": ("tMLP, split", LESS, "gMLP, split", "python-docs/perplexity"),
     "variance-sources": ("ResNet", MORE, "ViT", "digits/accuracy"),
     "vision-from-scratch": ("ResNet", MORE, "ViT", "digits/accuracy"),
+    "vit-specifications": ("ViT-H/14", MORE, 632e6, "parameters"),
     "vit-transfer": ("ResNet, 8 layers", MORE, 0.5, "digits/accuracy"),
 }
 #: Tested by itself, and by other studies of its kind.

@@ -9,6 +9,7 @@ from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.measure import host_rates
 
 
+@pytest.mark.slow
 def test_rates_are_measured_once_and_then_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -19,6 +20,8 @@ def test_rates_are_measured_once_and_then_kept(
     assert 1e8 < first.convolution_flops["fp32"] < 1e13
     assert 1e8 < first.bytes_per_s < 1e13
     assert 1e-7 < first.launch_s < 1e-3
+    # A step is longer than a kernel, an epoch than a step, and a run than an epoch.
+    assert first.launch_s < first.step_s < first.epoch_s < first.start_s < 30
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("measured again")

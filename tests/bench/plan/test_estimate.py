@@ -21,6 +21,9 @@ SLOW = DeviceRates(
     convolution_flops={"fp32": 2e6},
     bytes_per_s=1e9,
     launch_s=1e-3,
+    step_s=2e-3,
+    epoch_s=0.1,
+    start_s=0.5,
     utilisation=0.5,
     overlaps=False,
 )
@@ -42,7 +45,8 @@ def test_training_is_three_passes_validation_and_test_one() -> None:
     assert work.flops == passes * 1000
     assert work.convolved == passes * 400
     assert work.numbers == passes * 50
-    assert work.kernels == (3 * steps + scored / 100) * 7 + steps * 60
+    assert work.kernels == (3 * steps + scored / 100) * 7
+    assert (work.steps, work.epochs) == (steps + scored / 100 / 2, 3)
     # Weights, gradients, and adamw's two moments; a batch of outputs of four bytes each.
     assert work.weights_bytes == 4 * 100 * 4
     assert work.activation_bytes == 4 * 100 * 50
@@ -73,6 +77,8 @@ def test_seconds_are_products_numbers_and_launches() -> None:
     assert found.seconds == pytest.approx(0.5 + (2 / 1 + 1 / 2) / 0.5 + 0.8 + 0.1)
     shared = estimates.estimate(of, work, SLOW, devices=2)
     assert shared.seconds == pytest.approx(0.5 + ((2 / 1 + 1 / 2) / 0.5 + 0.8) / 2 + 0.1)
+    longer = estimates.estimate(of, replace(work, steps=30, epochs=4), SLOW)
+    assert longer.seconds == pytest.approx(found.seconds + 30 * 2e-3 + 4 * 0.1)
     # A GPU computes while the next kernels are launched.
     overlapping = estimates.estimate(of, replace(work, kernels=7e3), replace(SLOW, overlaps=True))
     assert overlapping.seconds == pytest.approx(0.5 + 7)

@@ -69,6 +69,7 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "claims": ({"claims": [["B", "C"]]}, ("claims", 0)),
     "looks": ({"seeds": {"looks": [2, 6]}}, ("seeds", "looks")),
     "spread": ({"spread": {"digit": 0.5}}, ("spread", "digit")),
+    "figures": ({"figures": [{"kind": "bars", "y": "acuracy"}]}, ("figures", 0, "y")),
     "spaces": (
         {"search": {"trials": 2, "space": LR | {"args.dept": {"int": [1, 3]}}}},
         ("search", "space", "args.dept"),

@@ -73,11 +73,10 @@ def test_the_figure_stands_where_depths_differ(deep, canvases):
     assert [figure.name for figure in report.figures] == [
         "differences-digits",
         "curves-digits",
-        "size-digits",
         "depth-digits",
     ]
     list(drawing_process.files(figure_data.of_report(report), runs, kinds=["svg"]))
-    axes = canvases[3].axes[0]
+    axes = canvases[2].axes[0]
     assert axes.containers[0].get_label() == "gmlp"
     assert axes.containers[0][0].get_xdata().tolist() == [2, 4, 8]
     assert axes.containers[0][0].get_ydata() == pytest.approx([74.5, 78.5, 86.5])
