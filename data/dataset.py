@@ -128,6 +128,11 @@ class DataSet:
         return (*self.metrics, *real, *shifted)
 
     @property
+    def of_training(self) -> tuple[str, ...]:
+        """The metrics on training examples, which every record has of what was trained."""
+        return tuple(f"{metric}_train" for metric in (*self.metrics, "loss"))
+
+    @property
     def relabelled_split(self) -> str:
         """The test split with other labels: `real`, of the test's images, or the test itself."""
         return ("real" if "real" in self.splits else "test") if self.relabelled else ""

@@ -57,6 +57,21 @@ class EpochOrder:
         return self.permutation()[self.rank :: self.world_size]
 
 
+class SampleOrder(EpochOrder):
+    """The order of a fixed sample of a split's examples, the same for every seed and epoch."""
+
+    def __init__(self, of: EpochOrder, size: int) -> None:
+        super().__init__(
+            min(size, of.size), seed=0, shuffle=False, rank=of.rank, world_size=of.world_size
+        )
+        self.drawn_from = of.size
+
+    def permutation(self) -> Tensor:
+        """The examples of the sample, in the order of the split."""
+        drawn = torch.randperm(self.drawn_from, generator=torch.Generator().manual_seed(0))
+        return drawn[: self.size].sort().values
+
+
 class Loader(ABC):
     """Batches without workers or collation; `batch_size` is that of all ranks together.
 

@@ -20,6 +20,8 @@ class MLP(nn.Module):
         width: int,
         bias: bool,
         activation_name: Activation,
+        batch_norm: bool = False,
+        shortcut: bool = False,
     ) -> None:
         super().__init__()
         self.shape = shape
@@ -27,7 +29,7 @@ class MLP(nn.Module):
         widths = [channels * height * side] + depth * [width]
         self.hidden = nn.Sequential(
             *(
-                nn.Sequential(nn.Linear(fan_in, fan_out, bias=bias), activation(activation_name))
+                _layer(fan_in, fan_out, bias, activation_name, batch_norm, shortcut)
                 for fan_in, fan_out in pairwise(widths)
             )
         )
@@ -37,6 +39,27 @@ class MLP(nn.Module):
         """Classify images B×C×H×W."""
         check_shape(x, self.shape)
         return self.head(self.hidden(x.flatten(1)))
+
+
+def _layer(
+    fan_in: int, fan_out: int, bias: bool, name: Activation, batch_norm: bool, shortcut: bool
+) -> nn.Module:
+    linear = nn.Linear(fan_in, fan_out, bias=bias)
+    norm = [nn.BatchNorm1d(fan_out)] if batch_norm else []
+    layer = nn.Sequential(linear, *norm, activation(name))
+    return Residual(layer) if shortcut and fan_in == fan_out else layer
+
+
+class Residual(nn.Module):
+    """y = x + layer(x)."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add what the layer makes of it."""
+        return x + self.layer(x)
 
 
 @variant("MLP")
@@ -49,6 +72,9 @@ def mlp(
     width: int = 512,
     bias: bool = True,
     activation: Activation = "relu",
+    batch_norm: bool = False,
+    shortcut: bool = False,
 ) -> MLP:
-    """Multilayer perceptron with `depth` hidden layers, bias on or off, any activation."""
-    return MLP((channels, image_size, image_size), classes, depth, width, bias, activation)
+    """Multilayer perceptron with `depth` hidden layers, any activation, perhaps residual."""
+    shape = (channels, image_size, image_size)
+    return MLP(shape, classes, depth, width, bias, activation, batch_norm, shortcut)

@@ -8,38 +8,44 @@ head, on the mean of each of the 10 maps, adds 110 in this example. No biases, a
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lightning_bench.models.errors import ModelError
 from lightning_bench.models.layers.locally_connected import LocallyConnected
 from lightning_bench.models.layers.patch_embedding import check_shape
 from lightning_bench.models.registry.registry import variant
 
 
 class OneHiddenLayer(nn.Module):
-    """ReLU of the hidden layer, the mean over the positions, a linear head."""
+    """ReLU of the hidden layer, the mean of each map over pool × pool regions, a linear head."""
 
     def __init__(
-        self, shape: tuple[int, int, int], hidden: nn.Module, units: int, classes: int
+        self, shape: tuple[int, int, int], hidden: nn.Module, units: int, classes: int, pool: int
     ) -> None:
         super().__init__()
+        if shape[1] % pool:
+            raise ModelError(f"images of {shape[1]} pixels can't be cut into {pool}×{pool} regions")
         self.shape = shape
         self.hidden = hidden
         self.units = units
-        self.head = nn.Linear(units, classes)
+        self.pool = pool
+        self.head = nn.Linear(units * pool**2, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Classify images B×C×H×W."""
         check_shape(x, self.shape)
-        maps = F.relu(self.hidden(x)).reshape(x.shape[0], self.units, -1)
-        return self.head(maps.mean(-1))
+        maps = F.relu(self.hidden(x)).reshape(x.shape[0], self.units, *self.shape[1:])
+        if self.pool == 1:
+            return self.head(maps.mean((2, 3)))
+        return self.head(F.avg_pool2d(maps, self.shape[1] // self.pool).flatten(1))
 
 
 @variant("Fully connected layer")
 def fully_connected(
-    *, channels: int = 1, image_size: int = 200, classes: int = 10, units: int = 10
+    *, channels: int = 1, image_size: int = 200, classes: int = 10, units: int = 10, pool: int = 1
 ) -> OneHiddenLayer:
     """Every hidden neuron sees the whole image: 16 billion weights at 200×200."""
     pixels = image_size**2
     hidden = nn.Sequential(nn.Flatten(), nn.Linear(channels * pixels, units * pixels, bias=False))
-    return OneHiddenLayer((channels, image_size, image_size), hidden, units, classes)
+    return OneHiddenLayer((channels, image_size, image_size), hidden, units, classes, pool)
 
 
 @variant("Locally connected layer")
@@ -50,10 +56,11 @@ def locally_connected(
     classes: int = 10,
     units: int = 10,
     field: int = 10,
+    pool: int = 1,
 ) -> OneHiddenLayer:
     """Every hidden neuron sees a field of its own: 40 million weights at 200×200."""
     hidden = LocallyConnected(channels, image_size, units, field)
-    return OneHiddenLayer((channels, image_size, image_size), hidden, units, classes)
+    return OneHiddenLayer((channels, image_size, image_size), hidden, units, classes, pool)
 
 
 @variant("Convolution layer")
@@ -64,6 +71,7 @@ def weight_sharing(
     classes: int = 10,
     units: int = 10,
     field: int = 10,
+    pool: int = 1,
 ) -> OneHiddenLayer:
     """The neurons of a map share their weights: a convolution, 1,000 weights at any size."""
     before = (field - 1) // 2
@@ -72,4 +80,4 @@ def weight_sharing(
         nn.ZeroPad2d((before, after, before, after)),
         nn.Conv2d(channels, units, field, bias=False),
     )
-    return OneHiddenLayer((channels, image_size, image_size), hidden, units, classes)
+    return OneHiddenLayer((channels, image_size, image_size), hidden, units, classes, pool)

@@ -159,11 +159,14 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         study=study,
         models={label: model_facts(entry) for label, entry in study.resolved.items()},
         metrics={
-            name: [
-                *dataset.reported,
-                *class_metrics.shown(study.metrics, dataset),
-                *_measured(plan, name),
-            ]
+            name: sorted(
+                [
+                    *dataset.reported,
+                    *class_metrics.shown(study.metrics, dataset),
+                    *_measured(plan, name),
+                ],
+                key=lambda metric: metric != study.ranked_by,  # that one first
+            )
             for name, dataset in datasets.items()
         },
         classes={
@@ -175,12 +178,16 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         chance={name: chance for name, dataset in datasets.items() for chance in _chance(dataset)},
         before=from_plan.before(plan, store),
         entry_facts=entry_facts.of_figures(study),
-        neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
+        neutral=[
+            *(metric for probe in PROBES.values() for metric in probe.metrics),
+            # High in training is no merit.
+            *sorted({name for dataset in datasets.values() for name in dataset.of_training}),
+        ],
         higher_is_better={
             **{name: metric.higher_is_better for name, metric in CLASS_METRICS.items()},
             **data_catalogue.HIGHER_IS_BETTER,
         },
-        percent=[*PERCENT, *_shifted(datasets.values())],
+        percent=[*PERCENT, *_shifted(datasets.values()), *_of_training(datasets.values())],
         published=published_pages.for_study(study, against),
         facts={
             "data": "; ".join(
@@ -268,6 +275,12 @@ def _chance(dataset: "DataSet") -> list[float]:
     if dataset.metrics[0] == "accuracy":
         return [1 / dataset.classes] if dataset.classes else []
     return [0.0] if dataset.metrics[0] in {"matthews", "pearson", "spearman"} else []
+
+
+def _of_training(datasets: "Iterable[DataSet]") -> list[str]:
+    """Metrics of training examples that are shares, as those of the test."""
+    found = {name for dataset in datasets for name in dataset.of_training}
+    return sorted(name for name in found if name.removesuffix("_train") in PERCENT)
 
 
 def _shifted(datasets: "Iterable[DataSet]") -> list[str]:

@@ -131,6 +131,8 @@ def _few_generated(entry: DataSet, count: int) -> DataSet:
 #: Data sets that lie in no file.
 _FEW_OF: Mapping[str, Callable[[DataSet, int], DataSet]] = {
     "digits": _few_shots,
+    "digits-28": _few_shots,
+    "digits-inverted": _few_shots,
     "polarity": _few_generated,
     "entailment": _few_generated,
 }

@@ -3,7 +3,7 @@
 import importlib
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.tasks.fsdp_tensors import gathered
 from lightning_bench.models.tasks.task import Task
+from lightning_bench.models.tasks.training_steps import Batch
 
 #: Of an array that is kept for figures.
 _MOST_ROWS = 512
@@ -101,6 +102,7 @@ class TestResults(pl.Callback):
 
     sizes: Mapping[str, int]
     probe: Callable[[Task], dict[str, float]]
+    training: Callable[[Task], Iterable[Batch] | None] = lambda task: None
     arrays_of: Callable[[Task], dict[str, np.ndarray]] = lambda task: {}
     metrics: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
@@ -116,6 +118,9 @@ class TestResults(pl.Callback):
             check_scored(predictions[f"{prefix}index"], self.sizes[name])
         self.predictions = {name: value.cpu().numpy() for name, value in predictions.items()}
         self.scored = sum(self.sizes[name] for name in task.tests)
+        if (sample := self.training(task)) is not None:
+            with trainer.precision_plugin.forward_context():
+                self.metrics |= task.training_results(sample)
         with torch.inference_mode(False), torch.enable_grad():  # probes take gradients
             self.metrics |= self.probe(task)
             self.arrays = self.arrays_of(task)

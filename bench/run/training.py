@@ -51,6 +51,9 @@ from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
 from lightning_bench.models.tasks.task import Task
 
+#: Training examples on which the final weights are scored, too; each takes a third of a step.
+_LEAST_SAMPLE, _LARGEST_SAMPLE = 256, 10_000
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -163,7 +166,14 @@ def train_once(
     def evaluated(batches: Any) -> Any:
         return PaddedBatches(batches) if strategy == "fsdp" and rank.world > 1 else batches
 
-    test = TestResults(data.sizes, probe, make_array_probe(spec, data))
+    def trained(task: Task) -> Any:
+        """A sample of the training examples, whose evaluation takes about 1 % of the training."""
+        if not loader:
+            return None
+        size = max(_LEAST_SAMPLE, task.progress.total_steps * spec.recipe.batch_size // 33)
+        return evaluated(data.training_sample(min(size, _LARGEST_SAMPLE)))
+
+    test = TestResults(data.sizes, probe, trained, make_array_probe(spec, data))
     callbacks: list[pl.Callback] = [HeartbeatCallback(), history.curve, test]
     callbacks += [StrictTraining()] if strict else []
     callbacks.append(FailureCallback(partial(_report, control, strict)))

@@ -53,10 +53,12 @@ def is_class_metric(name: str) -> bool:
 
 def shown(wanted: Iterable[str], dataset: DataSet) -> list[str]:
     """Those of the wanted metrics that a data set can have and does not show by itself."""
+    of_training = [name for name in wanted if name in dataset.of_training]
     if dataset.task != "classify":
-        return []
+        return of_training
     few = dataset.classes < TOP5_FROM
-    return [name for name in wanted if name not in dataset.metrics and not (name == "top5" and few)]
+    known = [name for name in wanted if name in CLASS_METRICS and name not in dataset.metrics]
+    return [*of_training, *(name for name in known if not (name == "top5" and few))]
 
 
 def tests_kept(dataset: DataSet) -> list[str]:

@@ -4,7 +4,7 @@
       - {kind: lines, x: shift, y: accuracy_shift*}              # metrics by their number
       - {kind: lines, x: tokens, y: flops, log: [x, y], fit: true}
       - {kind: points, x: pretraining_flops, y: accuracy, by: group, log: [x]}
-      - {kind: lines, x: epoch, y: [accuracy, train_accuracy]}   # of the validation split, by epoch
+      - {kind: lines, x: epoch, y: [train_loss, val_loss]}   # of the validation split, by epoch
       - {kind: bars, y: [average/Natural, average/Structured]}
       - {kind: map, x: recipe.lr, y: args.width, colour: accuracy, log: [x, y]}
       - {kind: functions, show: [relu, gelu]}                    # activations and their derivatives

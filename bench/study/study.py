@@ -82,6 +82,9 @@ class Study(Settings):
     metrics: Annotated[
         list[str], Field(description="more columns of every data set with classes: nll, ece, …")
     ] = []
+    ranked_by: Annotated[
+        str, Field(description="what is tested and ranked by, as accuracy_shift2; else the first")
+    ] = ""
     predictions: Annotated[
         Literal["probabilities", "labels"],
         Field(description="what is kept of each test example, beside its label"),

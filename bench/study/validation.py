@@ -143,17 +143,29 @@ def _metrics(study: Study) -> Iterator[PageError]:
 
 
 def _class_metrics(study: Study) -> Iterator[PageError]:
+    of_training = {name for dataset in study.datasets.values() for name in dataset.of_training}
     for i, metric in enumerate(study.metrics):
         at = ("metrics", i)
-        if metric not in CLASS_METRICS:
-            hint = nearest(metric, CLASS_METRICS)
+        if metric not in {*CLASS_METRICS, *of_training}:
+            hint = nearest(metric, [*CLASS_METRICS, *sorted(of_training)])
             yield PageError(at, f"there is no metric {metric!r} of classes{hint}")
         elif study.metrics.index(metric) < i:
             yield PageError(at, f"{metric} is given twice")
         elif not any(shown([metric], dataset) for dataset in study.datasets.values()):
             yield PageError(at, _no_class_metric(metric, study))
-        elif study.predictions == "labels" and CLASS_METRICS[metric].of_probabilities:
+        elif (
+            study.predictions == "labels"
+            and metric in CLASS_METRICS
+            and CLASS_METRICS[metric].of_probabilities
+        ):
             yield PageError(at, f"{metric} needs probabilities, but the page keeps labels alone")
+
+
+def _ranked_by(study: Study) -> Iterator[PageError]:
+    for name, dataset in study.datasets.items():
+        if study.ranked_by and study.ranked_by not in dataset.reported:
+            hint = nearest(study.ranked_by, dataset.reported)
+            yield PageError(("ranked_by",), f"{name} has no {study.ranked_by!r}{hint}")
 
 
 def _no_class_metric(metric: str, study: Study) -> str:
@@ -322,6 +334,7 @@ RULES = (
     PageRule("data", "every data set is read by an entry", _data),
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
+    PageRule("ranked by", "`ranked_by` is a metric that every data set shows", _ranked_by),
     PageRule("class metrics", "`metrics` can be computed on a data set", _class_metrics),
     PageRule("probes", "every probe is known", _probes),
     PageRule("margin", "a margin is positive, of a data set or of a primary metric", _margin),

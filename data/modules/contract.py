@@ -18,7 +18,7 @@ from lightning_bench.data.cache import Bundle
 from lightning_bench.data.catalogue import find
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.feed import Feed
-from lightning_bench.data.loader import EpochOrder, Loader
+from lightning_bench.data.loader import EpochOrder, Loader, SampleOrder
 from lightning_bench.data.previews import Example
 
 L = TypeVar("L", bound=Loader)
@@ -100,6 +100,12 @@ class DataModule(pl.LightningDataModule, ABC):
     def test_dataloader(self) -> Sequence[Loader]:
         """Every example of each test split once."""
         return [self._fed(self._loader(name)) for name in self.entry.tests]
+
+    def training_sample(self, size: int) -> Loader:
+        """A fixed sample of so many training examples, as evaluation sees them."""
+        loader = self._fed(self._loader("train"))
+        loader.sampler = SampleOrder(loader.sampler, size)
+        return loader
 
     def _fed(self, loader: L) -> L:
         """A loader whose batches go where all of this module's do."""

@@ -31,7 +31,11 @@ from lightning_bench.data.transforms.augment import (
 )
 from lightning_bench.data.transforms.decode import decode_all
 
-_EMBEDDED: Mapping[str, Callable[[int, int], dict[str, Images]]] = {"digits": digits.digits}
+_EMBEDDED: Mapping[str, Callable[[int, int], dict[str, Images]]] = {
+    "digits": digits.digits,
+    "digits-28": digits.digits_28,
+    "digits-inverted": digits.digits_inverted,
+}
 #: Changes when what is kept of the same files would be something else.
 _FORMAT = 2
 
@@ -59,6 +63,11 @@ class ImageData(DataModule):
         if entry.name in _EMBEDDED:
             by = [entry.carving_seed(name, self.seed_of("split")) for name in ("test", "val")]
             splits = _EMBEDDED[entry.name](*by)
+            if entry.image_size != splits["train"].pixels.shape[-1]:
+                splits = {
+                    name: Images(digits.resized(images.pixels, entry.image_size), images.labels)
+                    for name, images in splits.items()
+                }
             for name, images in splits.items():
                 check(entry.name, name, images, entry.splits[name], entry.classes)
             self.fingerprint = fingerprint(splits)

@@ -26,6 +26,11 @@ PROBES: Mapping[str, Probe] = {
         ("field_box", "field_formula", "field_effective"),
         arrays=True,
     ),
+    "gradient-norm": Probe(
+        "lightning_bench.models.probes.gradient_norm",
+        ("gradient_decades",),
+        numbered=("gradient_",),
+    ),
     "toeplitz": Probe(
         "lightning_bench.models.probes.toeplitz", ("toeplitz", "toeplitz_random"), arrays=True
     ),

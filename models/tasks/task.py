@@ -172,6 +172,20 @@ class Task(Learner, ABC):
             predictions |= {f"{name}_{key}" if i else key: v for key, v in computed.items()}
         return metrics, predictions
 
+    def training_results(self, batches: Iterable[Batch]) -> dict[str, float]:
+        """Loss and metrics on training examples as in evaluation, each named `…_train`.
+
+        All ranks must call it, after the test.
+        """
+        self.eval()
+        for batch in batches:
+            self._evaluate(batch, self.val_loss, self.val_predictions)
+        scores = self.scores(self.val_predictions.compute())
+        scores["loss"] = self.val_loss.compute().item()
+        for metric in (self.val_loss, self.val_predictions):
+            metric.reset()
+        return {f"{name}_train": value for name, value in scores.items()}
+
     def scores(self, predictions: dict[str, Tensor]) -> dict[str, float]:
         """The metrics of a split."""
         return score(self.metrics, predictions)

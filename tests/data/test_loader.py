@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import torch
 from hypothesis import given
 
-from lightning_bench.data.loader import EpochOrder
+from lightning_bench.data.loader import EpochOrder, SampleOrder
 
 sizes = st.integers(1, 300)
 
@@ -39,3 +39,20 @@ def test_a_global_batch_is_the_same_on_any_number_of_ranks(batch: int, ranks: in
     shares = [EpochOrder(200, seed=5, shuffle=True, rank=r, world_size=ranks) for r in range(ranks)]
     first = torch.cat([share.indices()[:batch] for share in shares])
     assert set(first.tolist()) == set(alone[: batch * ranks].tolist())
+
+
+@given(sizes, st.integers(1, 400), st.integers(1, 8))
+def test_a_sample_is_the_same_for_every_seed_and_shared_by_ranks(
+    size: int, wanted: int, ranks: int
+) -> None:
+    samples = [
+        SampleOrder(EpochOrder(size, seed=1, shuffle=False, rank=rank, world_size=ranks), wanted)
+        for rank in range(ranks)
+    ]
+    other = SampleOrder(EpochOrder(size, seed=2, shuffle=True), wanted)
+    other.set_epoch(3)
+    assert torch.equal(other.permutation(), samples[0].permutation())
+    shares = torch.cat([sample.indices() for sample in samples]).sort().values
+    assert torch.equal(shares, samples[0].permutation())
+    assert len(shares.unique()) == min(size, wanted)
+    assert shares.max() < size

@@ -81,7 +81,8 @@ def test_a_run_of_two_ranks_keeps_what_one_rank_keeps(tmp_path: Path) -> None:
     assert np.allclose(a["probabilities"], b["probabilities"], atol=2e-3)
     assert np.allclose(b["probabilities"].sum(1), 1, atol=2e-3)
     assert a["reliability"][:, 0].sum() == 359
-    assert one.metrics.keys() == two.metrics.keys() == {"accuracy", "loss", *CLASS_METRICS}
+    known = {"accuracy", "loss", "accuracy_train", "loss_train", *CLASS_METRICS}
+    assert one.metrics.keys() == two.metrics.keys() == known
     for metric in CLASS_METRICS:
         assert one.metrics[metric] == pytest.approx(two.metrics[metric], abs=1e-3)
     # The loss is the likelihood before it was rounded.
@@ -100,7 +101,7 @@ def test_labels_alone_leave_the_same_run_as_ever(tmp_path: Path) -> None:
     assert labels.metrics == {
         name: value
         for name, value in whole.metrics.items()
-        if name in {"accuracy", "loss", "macro_f1"}
+        if name in {"accuracy", "loss", "accuracy_train", "loss_train", "macro_f1"}
     }
 
 

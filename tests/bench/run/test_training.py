@@ -384,3 +384,35 @@ def test_a_damaged_record_is_named_and_its_run_done_again(finished: Path, tmp_pa
         again.record.metrics
         == records(finished)[(again.record.spec.model.name, again.record.spec.seed)].metrics
     )
+
+
+def test_every_record_tells_training_accuracy_beside_that_of_the_test(finished: Path) -> None:
+    found = records(finished)
+    assert len(found) == 4
+    for record in found.values():
+        metrics = record.metrics
+        assert 0.3 < metrics["accuracy_train"] <= 1
+        assert metrics["accuracy_train"] != metrics["accuracy"]
+        # Of the final weights as evaluation sees them, not the mean over the last epoch.
+        assert metrics["loss_train"] < record.curve[-1].train_loss
+        assert record.scored == 359
+    done = bench("run", "small.yaml", "--set", "metrics=[accuracy_train]", cwd=finished)
+    assert "accuracy train [%]" in done.stdout
+    wrong = bench("run", "small.yaml", "--set", "metrics=[f1_train]", cwd=finished)
+    assert wrong.returncode == 2
+    assert "f1_train" in wrong.stderr
+
+
+def test_a_study_is_ranked_by_the_metric_that_its_page_names(finished: Path) -> None:
+    page = SMALL.replace("data: [digits]", "data: [{name: digits, shifts: 1}]\nranked_by: NAME")
+    (finished / "shifted.yaml").write_text(page.replace("NAME", "accuracy_shift1"))
+    done = bench("run", "shifted.yaml", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(
+        (finished / "bench-store/reports/shifted-smoke/report.json").read_text(encoding="utf-8")
+    )
+    assert report["tables"][0]["columns"][0]["id"] == "digits/accuracy_shift1"
+    (finished / "wrong.yaml").write_text(page.replace("NAME", "accuracy_shift2"))
+    wrong = bench("run", "wrong.yaml", cwd=finished)
+    assert wrong.returncode == 2
+    assert "digits has no 'accuracy_shift2'; did you mean 'accuracy_shift1'" in wrong.stderr

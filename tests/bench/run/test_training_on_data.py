@@ -51,6 +51,7 @@ def test_a_generated_task_is_learnt_from_order_not_words() -> None:
     assert outcome.scored == outcome.data.test == 1000
     assert outcome.metrics.keys() == {
         "accuracy", "loss", "nll", "brier", "ece", "auroc", "macro_f1",
+        "accuracy_train", "loss_train",
     }  # fmt: skip
     assert len(outcome.data.fingerprint) == 64
 
@@ -65,7 +66,8 @@ def test_masked_tokens_are_scored_by_their_perplexity() -> None:
 
 def test_words_and_pairs_are_learnt_at_once() -> None:
     outcome = run("gmlp-text", SMALL, {"name": "python-docs-pairs"}, lr=3e-3)
-    assert outcome.metrics.keys() == {"perplexity", "masked_accuracy", "nsp_accuracy", "loss"}
+    known = {"perplexity", "masked_accuracy", "nsp_accuracy", "loss"}
+    assert outcome.metrics.keys() == known | {f"{name}_train" for name in known}
     assert 10 < outcome.metrics["perplexity"] < 4000
     pairs = outcome.predictions["predicted"][:, 1] == outcome.predictions["target"][:, 1]
     assert outcome.metrics["nsp_accuracy"] == pairs.mean()
@@ -74,7 +76,8 @@ def test_words_and_pairs_are_learnt_at_once() -> None:
 
 def test_stsb_is_scored_by_correlations(mirror: None, weights: None) -> None:
     outcome = run("bag", {"width": 16, "hidden": 16}, {"name": "stsb"})
-    assert outcome.metrics.keys() == {"pearson", "spearman", "loss"}
+    known = {"pearson", "spearman", "loss"}
+    assert outcome.metrics.keys() == known | {f"{name}_train" for name in known}
     found = outcome.predictions
     assert outcome.metrics["pearson"] == pytest.approx(
         np.corrcoef(found["predicted"], found["target"])[0, 1], abs=1e-5

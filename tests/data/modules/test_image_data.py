@@ -9,16 +9,18 @@ import torch
 
 from lightning_bench.data import cache
 from lightning_bench.data.batch import Batch
+from lightning_bench.data.catalogue import find
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.loader import EpochOrder
 from lightning_bench.data.modules.image_data import ImageData, ImageLoader, check, fingerprint, load
+from lightning_bench.data.sources import digits
 from lightning_bench.data.sources.digits import Images
 from lightning_bench.data.transforms.augment import Augmentation
 
 REAL = ("cifar10", "pets")
 
 
-@pytest.fixture(scope="module", params=["digits", *REAL])
+@pytest.fixture(scope="module", params=["digits", "digits-28", "digits-inverted", *REAL])
 def loaded(request: pytest.FixtureRequest) -> ImageData:
     if request.param in REAL:
         request.getfixturevalue("mirror")
@@ -49,7 +51,7 @@ def test_the_training_split_is_normalised_by_its_own_numbers(loaded: ImageData) 
 
 
 def test_the_fingerprint_names_the_content(loaded: ImageData) -> None:
-    if loaded.entry.name == "digits":
+    if loaded.entry.name not in REAL:
         assert fingerprint(loaded.splits) == loaded.fingerprint
     else:
         assert load(loaded.entry).verify()
@@ -151,3 +153,29 @@ def test_a_split_that_is_not_as_promised_is_named(
     images = Images(np.zeros((len(labels), 1, 8, 8), np.uint8), np.array(labels))
     with pytest.raises(DataError, match=says):
         check("d", "val", images, expected, classes=2)
+
+
+def test_digits_as_mnist_lays_them_out_lose_nothing_in_shifts_of_four() -> None:
+    pixels, labels = digits.digits_28()["train"]
+    assert pixels.shape[1:] == (1, 28, 28)
+    assert pixels.max() == 255
+    assert not pixels[..., 24:].any()
+    assert pixels[..., 23].any()
+    assert np.array_equal(labels, digits.digits()["train"].labels)
+
+
+def test_a_random_half_of_the_inverted_digits_is_black_on_white() -> None:
+    plain, inverted = (of()["train"].pixels for of in (digits.digits, digits.digits_inverted))
+    turned = (inverted != plain).any((1, 2, 3))
+    assert 0.45 < turned.mean() < 0.55
+    assert np.array_equal(inverted[turned], 16 - plain[turned])
+
+
+def test_embedded_images_come_in_any_size() -> None:
+    data = ImageData(find("digits-28", image_size=56), batch_size=8, seed=0)
+    data.setup()
+    small, large = digits.digits_28()["val"].pixels, data.splits["val"].pixels
+    assert large.shape[1:] == (1, 56, 56)
+    # Twice as large: the mean of 2×2 pixels is the pixel that stood there, but for rounding.
+    halved = large.reshape(-1, 1, 28, 2, 28, 2).mean((3, 5))
+    assert np.abs(halved - small).mean() < 8

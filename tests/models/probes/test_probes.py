@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from lightning_bench.models.probes import PROBES, receptive_field, toeplitz
+from lightning_bench.models.probes import PROBES, gradient_norm, receptive_field, toeplitz
 from lightning_bench.models.registry.registry import create
 
 
@@ -167,3 +167,44 @@ def test_measuring_leaves_the_model_as_it_was() -> None:
 @pytest.mark.parametrize("name", PROBES)
 def test_every_probe_is_where_its_name_says(name: str) -> None:
     assert callable(importlib.import_module(PROBES[name].module).measure)
+
+
+def test_the_gradient_s_norm_is_backpropagation_s_by_hand() -> None:
+    """Of y = W2 W1 x: dL/dW2 = δ (W1 x)ᵀ and dL/dW1 = W2ᵀ δ xᵀ, with δ = softmax - one-hot."""
+    torch.manual_seed(0)
+    first, last = nn.Linear(5, 4, bias=False), nn.Linear(4, 3, bias=False)
+    x = torch.randn(7, 5)
+    found = gradient_norm.measure(nn.Sequential(first, last), (x,))
+    classes = torch.randint(3, (7,), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        hidden = first(x)
+        delta = (last(hidden).softmax(-1) - nn.functional.one_hot(classes, 3)) / 7
+        norms = (delta @ last.weight).T @ x, delta.T @ hidden
+    assert [found["gradient_1"], found["gradient_2"]] == pytest.approx(
+        [norm.norm().item() for norm in norms]
+    )
+    decades = math.log10(found["gradient_1"] / found["gradient_2"])
+    assert found["gradient_decades"] == pytest.approx(decades)
+
+
+def test_gradients_vanish_in_a_deep_logistic_perceptron_and_not_with_shortcuts() -> None:
+    torch.manual_seed(0)
+    deep = {"image_size": 8, "channels": 1, "depth": 20, "width": 32}
+    images = (torch.randn(16, 1, 8, 8),)
+    plain = gradient_norm.measure(create("mlp", **deep, activation="logistic"), images)
+    residual = gradient_norm.measure(create("mlp", **deep, shortcut=True), images)
+    assert plain["gradient_decades"] < -10
+    assert abs(residual["gradient_decades"]) < 2
+
+
+def test_gradient_norms_leave_a_model_as_it_was_and_are_of_classifiers_alone() -> None:
+    model = create("resnet-small", image_size=8, layers=8, width=4, channels=1)
+    model.train()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    found = gradient_norm.measure(model, (torch.randn(4, 1, 8, 8),))
+    assert len([name for name in found if name != "gradient_decades"]) == 8
+    assert model.training
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    words = create("transformer-text", vocab_size=50, length=8, width=8, depth=1, heads=2, hidden=8)
+    assert gradient_norm.measure(words, (torch.ones(2, 8, dtype=torch.long),)) == {}

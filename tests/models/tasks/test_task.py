@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import pytorch_lightning as pl
 import torch
 from torch import nn
@@ -51,3 +52,20 @@ def test_progress_counts_steps_where_lightning_counts_calls() -> None:
     assert steps == (3, 6, 7, 10, 13, 14)
     assert set(global_steps) == {0}
     assert task.progress.step == 14
+
+
+def test_training_examples_are_scored_as_in_evaluation_and_leave_nothing_behind() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(5, 3))
+    task = Classify(model, optimisation=Optimisation())
+    x, target = torch.randn(8, 5), torch.arange(8) % 3
+    batches = [Batch((x[i : i + 4],), target[i : i + 4], torch.arange(i, i + 4), 4) for i in (0, 4)]
+    task.train()
+    with torch.no_grad():
+        found = task.training_results(batches)
+        logits = model[1](x)
+    assert found == {
+        "accuracy_train": (logits.argmax(-1) == target).double().mean().item(),
+        "loss_train": pytest.approx(nn.functional.cross_entropy(logits, target).item()),
+    }
+    assert not task.val_predictions.index
