@@ -1,9 +1,9 @@
 """Which of our lines that mention a device are executed, by any process; see DEVICE_LINES.
 
 No tracer follows the processes: with one, Python 3.11 goes through every line of torch and
-Lightning at a fraction of its speed, and tests with limits of time fail. A module is instead compiled
-with a mark before each such line, `marks[17] = 1`, where marks is a file mapped into the memory of
-all processes. So a mark costs nothing, and a killed process has left its own.
+Lightning at a fraction of its speed, and tests with limits of time fail. A module is compiled with
+a mark before each such line instead, `marks[17] = 1`, where marks is a file mapped into the memory
+of all processes. So a mark costs nothing, and a killed process has left its own.
 """
 
 import ast
