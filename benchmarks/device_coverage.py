@@ -5,7 +5,9 @@
 Prints each line of code with `cuda`, `device` or `gpu` in it that no process of these tests has
 executed. One that can't be, as it needs another machine, says so beside it or in the line above:
 `# not run: why`. Target: none besides. With --lines what was executed is kept in a folder, to which
-later calls add: `--lines FOLDER path::test` runs that test alone, `--lines FOLDER none` prints.
+later calls add: `--lines FOLDER path::test` runs that test alone, `--lines FOLDER none` prints,
+`--lines FOLDER prepare` makes the folder for tests that somebody else starts. `nox -s tests slow
+devices` does so with all tests, since the marks cost nothing.
 """
 
 import argparse
@@ -47,7 +49,7 @@ def tests() -> list[str]:
 def run(folder: Path, words: list[str]) -> int:
     """Run tests, all of the above where none is named; their processes mark lines there."""
     device_lines.prepare(folder)
-    if words == ["none"]:
+    if words in (["none"], ["prepare"]):
         return 0
     if not any(Path(word.partition("::")[0]).exists() for word in words):
         words = [*words, *tests()]
@@ -84,6 +86,8 @@ def main() -> int:
         folder = options.lines or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         code = run(folder.resolve(), words)
+        if words == ["prepare"]:
+            return code
         return int(show(folder) > 0) or code
 
 
