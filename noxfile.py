@@ -4,7 +4,7 @@ nox -s lint types      style and types
 nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
-nox -s devices         lines that mention a device and that neither of these two has run
+nox -s devices         device lines that these two have not run (not run by default)
 nox -s rehearse        every study at every scale, for two steps (not run by default)
 nox -s lock            write constraints.txt anew (not run by default)
 """
@@ -17,7 +17,7 @@ import nox
 
 nox.needs_version = ">=2026.10"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["lint", "types", "imports", "tests", "slow", "devices"]
+nox.options.sessions = ["lint", "types", "imports", "tests", "slow"]
 nox.options.stop_on_first_error = False
 
 CONSTRAINTS = ("--constraint", "constraints.txt")
