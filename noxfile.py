@@ -4,9 +4,14 @@ nox -s lint types      style and types
 nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
+nox -s devices         device lines that these two have not run (not run by default)
 nox -s rehearse        every study at every scale, for two steps (not run by default)
 nox -s lock            write constraints.txt anew (not run by default)
 """
+
+import shutil
+import sys
+from pathlib import Path
 
 import nox
 
@@ -18,6 +23,9 @@ nox.options.stop_on_first_error = False
 CONSTRAINTS = ("--constraint", "constraints.txt")
 # Without bytecode every start of Python would compile torch and Lightning again.
 COMPILE = {"UV_COMPILE_BYTECODE": "1"}
+# What the tests run of the lines that mention a device: marks in the code, which cost no time.
+DEVICE_LINES = Path(__file__).parent / ".nox/device-lines"
+COVERAGE = (sys.executable, "-m", "benchmarks.device_coverage", "--lines", str(DEVICE_LINES))
 
 
 @nox.session
@@ -45,6 +53,7 @@ def imports(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Whatever is not marked slow, nor a rehearsal."""
+    shutil.rmtree(DEVICE_LINES, ignore_errors=True)
     _pytest(session, "not slow and not rehearsal")
 
 
@@ -52,6 +61,12 @@ def tests(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """What is marked slow; what needs a missing program is skipped by name."""
     _pytest(session, "slow")
+
+
+@nox.session(venv_backend="none")
+def devices(session: nox.Session) -> None:
+    """No line that mentions a device is left that neither `tests` nor `slow` has run."""
+    session.run(*COVERAGE, "none")
 
 
 @nox.session
@@ -74,4 +89,9 @@ def lock(session: nox.Session) -> None:
 
 def _pytest(session: nox.Session, marks: str) -> None:
     session.install(*CONSTRAINTS, "-e", ".[test]", env=COMPILE)
-    session.run("pytest", "-m", marks, "-n", "auto", "--dist", "loadscope", *session.posargs)
+    session.run(*COVERAGE, "prepare", external=True)
+    site = Path(__file__).parent / "tests/pretended_cuda/site"
+    marking = {"DEVICE_LINES": str(DEVICE_LINES), "PYTHONPATH": str(site)}
+    session.run(
+        "pytest", "-m", marks, "-n", "auto", "--dist", "loadscope", *session.posargs, env=marking
+    )

@@ -5,11 +5,12 @@
 Prints each line of code with `cuda`, `device` or `gpu` in it that no process of these tests has
 executed. One that can't be, as it needs another machine, says so beside it or in the line above:
 `# not run: why`. Target: none besides. With --lines what was executed is kept in a folder, to which
-later calls add: `--lines FOLDER path::test` runs that test alone, `--lines FOLDER none` prints.
+later calls add: `--lines FOLDER path::test` runs that test alone, `--lines FOLDER none` prints,
+`--lines FOLDER prepare` makes the folder for tests that somebody else starts. `nox -s tests slow
+devices` does so with all tests, since the marks cost nothing.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -46,9 +47,9 @@ def tests() -> list[str]:
 
 
 def run(folder: Path, words: list[str]) -> int:
-    """Run tests, all of the above where none is named; each process leaves its lines there."""
-    (folder / device_lines.MENTIONED).write_text(json.dumps(device_lines.mentioned()), "utf-8")
-    if words == ["none"]:
+    """Run tests, all of the above where none is named; their processes mark lines there."""
+    device_lines.prepare(folder)
+    if words in (["none"], ["prepare"]):
         return 0
     if not any(Path(word.partition("::")[0]).exists() for word in words):
         words = [*words, *tests()]
@@ -59,21 +60,20 @@ def run(folder: Path, words: list[str]) -> int:
 
 def show(folder: Path) -> int:
     """Print the lines that were not executed, and how many there are."""
-    executed = {line for path in folder.glob("lines-*") for line in path.read_text("utf-8").split()}
-    counted = missed = excused = 0
-    for inside, lines in device_lines.mentioned().items():
-        text = ["", *(ROOT / inside).read_text(encoding="utf-8").splitlines()]
-        for line in lines:
-            counted += 1
-            if f"{inside}:{line}" in executed:
-                continue
-            above = text[line - 1].strip()
-            if EXCUSE in text[line] or above.startswith(EXCUSE):
-                excused += 1
-                continue
-            missed += 1
-            print(f"{inside}:{line}: {text[line].strip()}")
-    print(f"{counted} lines mention a device: {missed} were not run, {excused} say why not")
+    missed = excused = 0
+    lines = device_lines.executed(folder)
+    for place, was_run in lines.items():
+        file, _, number = place.rpartition(":")
+        text = ["", *(ROOT / file).read_text(encoding="utf-8").splitlines()]
+        line, above = text[int(number)].strip(), text[int(number) - 1].strip()
+        if was_run:
+            continue
+        if EXCUSE in line or above.startswith(EXCUSE):
+            excused += 1
+            continue
+        missed += 1
+        print(f"{place}: {line}")
+    print(f"{len(lines)} lines mention a device: {missed} were not run, {excused} say why not")
     return missed
 
 
@@ -86,6 +86,8 @@ def main() -> int:
         folder = options.lines or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         code = run(folder.resolve(), words)
+        if words == ["prepare"]:
+            return code
         return int(show(folder) > 0) or code
 
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from lightning_bench.bench.plan.plan import Plan, PlannedRun
     from lightning_bench.bench.study.study import Study
 
-#: The host itself, beside the names of cards.
-HOST = "cpu"
-
 
 @dataclass
 class Costs:
@@ -41,16 +38,18 @@ class Costs:
         """A UserError where the machine is unknown, or what is asked says nothing of this host."""
         if self.utilisation is not None and not 0 < self.utilisation <= 1:
             raise UserError("--mfu is a share of a machine's peak: more than 0, at most 1")
-        words = self.on
-        if self._of_host and self.device != "cpu":
-            from lightning_bench.bench.execute.devices import find
+        chosen = machines.chosen(self.on, self.utilisation, self._cards)
+        self._machine, self._unknown_gpu = chosen.rates, chosen.unknown_gpu
 
-            cards = find().cards
-            known = machines.of_card(cards[0].name) if cards else None
-            words = f"{known}:{len(cards)}" if known else self.on
-            self._unknown_gpu = bool(cards or self.device == "cuda") and not known
-        if words not in {None, HOST}:
-            self._machine = machines.named(words or "", self.utilisation)
+    def _cards(self) -> list[str]:
+        """The names of this host's GPUs that its runs are to use."""
+        if self.device == "cpu":
+            return []
+        from lightning_bench.bench.execute.devices import find
+
+        cards = [card.name for card in find().cards]
+        # Earlier runs may tell of a GPU where there is none today; FLOPs can't.
+        return cards or ([""] if self.device == "cuda" else [])
 
     @property
     def _of_host(self) -> bool:

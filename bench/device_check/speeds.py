@@ -5,13 +5,13 @@ from statistics import median
 
 from lightning_bench.bench.device_check import forked_child
 from lightning_bench.bench.device_check.context import CheckContext
-from lightning_bench.bench.device_check.data_sheets import Peak, peak
 from lightning_bench.bench.device_check.device_report import TFLOPS, Findings, relative
 from lightning_bench.bench.execute import devices, gpu_locks
 from lightning_bench.bench.measure import contenders
 from lightning_bench.bench.measure.protocol import Failed, MeasureJob, Ready
 from lightning_bench.bench.measure.session import SessionPlan
 from lightning_bench.bench.measure.warm_up import Pace
+from lightning_bench.bench.plan.data_sheets import DataSheet, sheet_of
 from lightning_bench.bench.store.measurements import Contender, Measurement, Setting
 from lightning_bench.models.registry import catalogue as model_catalogue
 
@@ -37,17 +37,17 @@ def speeds(check: CheckContext, found: Findings) -> str:
         if not devices.unfit_cards("bf16"):
             faster = products["bf16"]["tflops"] / products["fp32"]["tflops"]
             found.between("bf16, times as fast as fp32", faster, 1.0)
-    judge_products(found, products, peak(card), card)
+    judge_products(found, products, sheet_of(card), card)
     two_contenders(check, found)
     told = ", ".join(f"{name} {timed['tflops']:.3g}" for name, timed in products.items())
-    sheet = f"data sheet of {card}" if peak(card) else "no data sheet is known"
+    sheet = f"data sheet of {card}" if sheet_of(card) else "no data sheet is known"
     return f"products of {size}: {told} TFLOP/s ({sheet}); both contenders have a figure"
 
 
 def judge_products(
     found: Findings,
     products: Mapping[str, Mapping[str, float]],
-    sheet: Peak | None,
+    sheet: DataSheet | None,
     card: str,
 ) -> None:
     """Hold TFLOP/s against the data sheet, as far as there is one."""

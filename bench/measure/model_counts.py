@@ -3,13 +3,13 @@
 import os
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 
 import torch
 from torch import Tensor, nn
 
 from lightning_bench.bench.spec import Scalar
 from lightning_bench.bench.store.measurements import Counts
+from lightning_bench.common.machine import worker_context
 from lightning_bench.common.processes import preload, send_output
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue, counting, flops
@@ -29,7 +29,7 @@ def count_apart(name: str, arguments: dict[str, Scalar]) -> Counts:
     """
     if catalogue.find(name).ours:
         return count(name, arguments)
-    context = get_context("forkserver")
+    context = worker_context()
     preload(context, [__name__])
     with ProcessPoolExecutor(1, context, send_output, (os.devnull,)) as process:
         try:

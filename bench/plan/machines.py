@@ -1,14 +1,16 @@
 """Machines that a study may be planned for: what a device computes, moves, holds and draws."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.plan.data_sheets import SHEETS, of_card
 from lightning_bench.bench.spec import Precision
 from lightning_bench.common.messages import nearest
 
+#: This host itself, beside the names of cards.
+HOST = "cpu"
 #: The share of a card's peak that training reaches (model FLOPs utilisation): well-fed Transformers
 #: of some hundred million parameters come to 0.3 to 0.5, small networks and ConvNets to less.
 UTILISATION = 0.4
@@ -40,32 +42,12 @@ class DeviceRates:
         return f"{self.devices} × {self.name}" if self.devices > 1 else self.name
 
 
-class _Card(NamedTuple):
-    """A card as its data sheet has it: dense TFLOP/s with accumulation in fp32, GB, GB/s, watts."""
+@dataclass(frozen=True)
+class ChosenMachine:
+    """The machine of a plan, and whether it is a GPU of which no data sheet is known."""
 
-    fp32: float
-    tf32: float | None
-    bf16: float | None
-    fp16: float
-    memory_gb: float
-    gb_per_s: float
-    watts: float
-
-
-CARDS = {
-    "t4": _Card(8.1, None, None, 65.0, 16, 320, 70),
-    "v100": _Card(15.7, None, None, 125.0, 32, 900, 300),
-    "a10": _Card(31.2, 62.5, 125.0, 125.0, 24, 600, 150),
-    "a100": _Card(19.5, 156.0, 312.0, 312.0, 80, 2039, 400),
-    "a100-40gb": _Card(19.5, 156.0, 312.0, 312.0, 40, 1555, 400),
-    "l4": _Card(30.3, 60.0, 121.0, 121.0, 24, 300, 72),
-    "l40s": _Card(91.6, 183.0, 362.0, 362.0, 48, 864, 350),
-    "h100": _Card(66.9, 494.7, 989.4, 989.4, 80, 3350, 700),
-    "h200": _Card(66.9, 494.7, 989.4, 989.4, 141, 4800, 700),
-    "rtx3090": _Card(35.6, 35.6, 71.0, 71.0, 24, 936, 350),
-    "rtx4090": _Card(82.6, 82.6, 165.2, 165.2, 24, 1008, 450),
-    "rtx5090": _Card(104.8, 104.8, 209.5, 209.5, 32, 1792, 575),
-}
+    rates: DeviceRates | None = None  # None: this host's cores, which are measured
+    unknown_gpu: bool = False
 
 
 def named(words: str, utilisation: float | None = None) -> DeviceRates:
@@ -73,9 +55,9 @@ def named(words: str, utilisation: float | None = None) -> DeviceRates:
     match = re.fullmatch(r"(?P<card>[\w-]+)(?::(?P<devices>[1-9]\d{0,5}))?", words.strip().lower())
     if match is None:
         raise UserError(f"--on {words}: it is a machine and a number of its devices, as in a100:8")
-    card = CARDS.get(match["card"])
+    card = SHEETS.get(match["card"])
     if card is None:
-        known = ["cpu", *CARDS]
+        known = [HOST, *SHEETS]
         raise UserError(
             f"--on {words}: unknown machine{nearest(match['card'], known)}; "
             f"there are {', '.join(known)}"
@@ -96,11 +78,21 @@ def named(words: str, utilisation: float | None = None) -> DeviceRates:
     )
 
 
-def of_card(name: str) -> str | None:
-    """The machine of a card by the name that its driver gives; None where none is known."""
-    joined = re.sub(r"[\s-]", "", name.lower())
-    known = [machine for machine in CARDS if machine in joined]
-    return max(known, key=len, default=None)
+def chosen(
+    on: str | None, utilisation: float | None, cards: Callable[[], Sequence[str]]
+) -> ChosenMachine:
+    """The machine of --on, without it the GPUs here (names of `cards`), else this host's cores."""
+    if on == HOST:
+        return ChosenMachine()
+    if on is not None:
+        return ChosenMachine(named(on, utilisation))
+    names = cards()
+    if not names:
+        return ChosenMachine()
+    known = of_card(names[0])
+    if known is None:
+        return ChosenMachine(unknown_gpu=True)
+    return ChosenMachine(named(f"{known}:{len(names)}", utilisation))
 
 
 def with_utilisation(machine: DeviceRates, utilisation: float | None) -> DeviceRates:

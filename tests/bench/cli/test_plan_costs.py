@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from lightning_bench.bench.cli.app import run
+from lightning_bench.bench.execute import devices
+from lightning_bench.bench.execute.devices import Card, Found
 from tests.factory import study_page
 
 PAGE = study_page(
@@ -59,6 +61,19 @@ def test_a_plan_for_this_host_knows_its_memory_too(capsys) -> None:
     assert all(
         row["memory_bytes"] > 1e9 and row["flops"] > 1e15 for row in rows if row["entry"] == "ViT"
     )
+
+
+def test_without_a_name_it_is_for_the_gpus_here_by_their_sheet(capsys, monkeypatch) -> None:
+    def have(*names: str) -> None:
+        cards = tuple(Card(str(i), name) for i, name in enumerate(names))
+        monkeypatch.setattr(devices, "find", lambda **_: Found(cards))
+
+    have("NVIDIA A10", "NVIDIA A10")
+    assert " on 2 × a10, " in printed(capsys)
+    have("Tesla K80")
+    assert "no sheet of its GPU is known: name a like one (--on)" in printed(capsys)
+    told = printed(capsys, "--device", "cpu", "--set", "recipe.precision=fp32")
+    assert "this host" in told
 
 
 @pytest.mark.parametrize(

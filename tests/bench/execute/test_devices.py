@@ -155,7 +155,7 @@ def test_other_accelerators_are_refused_by_name(monkeypatch: pytest.MonkeyPatch)
 
 def test_on_a_cpu_ranks_and_threads_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     assert devices.demand("auto", 2, threads=1) == 4
     assert devices.demand("cpu", 2, threads=2) == 2
     assert devices.demand("cpu", 4, threads=4) == 1  # crowded, but somebody wants it
@@ -163,7 +163,7 @@ def test_on_a_cpu_ranks_and_threads_share_the_cores(monkeypatch: pytest.MonkeyPa
         devices.demand("auto", 9, threads=1)
     with pytest.raises(UserError, match="no GPU is visible here"):
         devices.demand("cuda", 1, threads=1)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
     with pytest.raises(UserError, match="--devices 2: there is 1 CPU core here"):
         devices.demand("auto", 2, threads=1)
 

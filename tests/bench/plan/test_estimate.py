@@ -155,16 +155,3 @@ def test_a_named_machine_has_its_cards_sheet() -> None:
     found = machines.named("A100:8", utilisation=0.3)
     assert (found.devices, found.flops["bf16"], found.utilisation) == (8, 312e12, 0.3)
     assert machines.named("v100").flops.keys() == {"fp32", "fp16"}
-
-
-@pytest.mark.parametrize(
-    ("card", "machine"),
-    [
-        ("NVIDIA A100-SXM4-80GB", "a100"),
-        ("NVIDIA GeForce RTX 4090", "rtx4090"),
-        ("NVIDIA L40S", "l40s"),
-        ("Tesla K80", None),
-    ],
-)
-def test_a_card_is_known_by_its_drivers_name(card: str, machine: str | None) -> None:
-    assert machines.of_card(card) == machine

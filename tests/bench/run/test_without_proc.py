@@ -38,6 +38,15 @@ from lightning_bench.common import machine
 machine.fork_is_safe = lambda: False
 """
 
+# A module that is not ours is counted in a process of its own.
+OWN = """
+from torch import nn
+
+
+def one(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * image_size**2, classes))
+"""
+
 
 @pytest.mark.slow
 def test_a_study_runs_and_is_measured(tmp_path: Path) -> None:
@@ -62,3 +71,6 @@ def test_a_study_runs_and_is_measured(tmp_path: Path) -> None:
     words = ["lenet", "--quick", "--batch-size", "2", "--mode", "infer", "--device", "cpu"]
     measured = bench("measure", *words, cwd=tmp_path, env=hidden)
     assert measured.returncode == 0, measured.stdout + measured.stderr
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    counted = bench("measure", "own.py:one", "--mode", "count", cwd=tmp_path, env=hidden)
+    assert counted.returncode == 0, counted.stdout + counted.stderr

@@ -1,15 +1,23 @@
-"""Which of our lines that mention a device are executed, by any process; see DEVICE_LINES."""
+"""Which of our lines that mention a device are executed, by any process; see DEVICE_LINES.
+
+No tracer follows the processes: with one, Python 3.11 goes through every line of torch and
+Lightning at a fraction of its speed, and tests with limits of time fail. A module is compiled with
+a mark before each such line instead, `marks[17] = 1`, where marks is a file mapped into the memory
+of all processes. So a mark costs nothing, and a killed process has left its own.
+"""
 
 import ast
+import builtins
 import json
+import marshal
+import mmap
 import os
 import re
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType, ModuleType
 
 ROOT = Path(__file__).parents[3]
 #: Reports only read what records say of devices.
@@ -17,8 +25,10 @@ ROOMS = ("bench", "data", "models", "src/lightning_bench/common")
 MENTIONS = re.compile(r"cuda|device|gpu", re.IGNORECASE)
 #: Device-hours are a cost, and the meta device is none.
 NOT_MEANT = re.compile(r"device_h\b|device-h|subject\.device|torch\.device\(\"meta\"\)|meta device")
-#: In the folder of DEVICE_LINES: each of our files with the lines of it that mention a device.
-MENTIONED = "mentioned.json"
+#: In the folder of DEVICE_LINES: the lines that mention a device, and a byte for each.
+MENTIONED, MARKS = "mentioned.json", "marks"
+#: The name, in every module, of the bytes.
+NAME = "_device_line_marks"
 
 
 def files() -> Iterator[Path]:
@@ -99,50 +109,130 @@ def _executable(code: CodeType) -> Iterator[int]:
             yield from _executable(constant)
 
 
+def prepare(folder: Path) -> None:
+    """A folder for DEVICE_LINES; marks of the very same lines stay, of others they go."""
+    lines = json.dumps([f"{file}:{line}" for file, found in mentioned().items() for line in found])
+    known = folder / MENTIONED
+    if not known.exists() or known.read_text("utf-8") != lines:
+        for each in folder.iterdir():
+            each.unlink()
+        known.write_text(lines, "utf-8")
+        (folder / MARKS).write_bytes(bytes(len(json.loads(lines))))
+
+
+def executed(folder: Path) -> dict[str, bool]:
+    """Each line, as `file:number`, and whether some process has executed it."""
+    marks = (folder / MARKS).read_bytes()
+    lines = json.loads((folder / MENTIONED).read_text("utf-8"))
+    return {line: bool(mark) for line, mark in zip(lines, marks, strict=True)}
+
+
+def marked(text: str, numbers: dict[int, int]) -> ast.Module:
+    """The syntax tree of a module with a mark, of the number given, at each of these lines."""
+    tree = ast.parse(text)
+    left = dict(numbers)
+    _mark_expressions(tree, left, {each.lineno for each in _statements(tree)})
+    _mark_statements(tree, left)
+    assert not left, f"no place for a mark at the lines {list(left)}"
+    return ast.fix_missing_locations(tree)
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    return (each for each in ast.walk(tree) if isinstance(each, ast.stmt))
+
+
+def _mark_statements(node: ast.AST, left: dict[int, int]) -> None:
+    """`marks[17] = 1` before each statement that begins at such a line."""
+    for _, block in ast.iter_fields(node):
+        if not isinstance(block, list):
+            continue
+        for each in list(block):
+            if isinstance(each, ast.stmt) and each.lineno in left:
+                mark = ast.parse(f"{NAME}[{left.pop(each.lineno)}] = 1").body[0]
+                block.insert(block.index(each), ast.copy_location(mark, each))
+    for child in ast.iter_child_nodes(node):
+        _mark_statements(child, left)
+
+
+def _mark_expressions(node: ast.AST, left: dict[int, int], begun: set[int]) -> None:
+    """`marks.__setitem__(17, 1) or x` for x, the first expression of a line within a statement."""
+
+    def replaced(child: object) -> object:
+        if isinstance(child, ast.expr) and child.lineno in left and child.lineno not in begun:
+            evaluated = not isinstance(child, ast.Starred | ast.Slice | ast.FormattedValue)
+            if evaluated and isinstance(getattr(child, "ctx", ast.Load()), ast.Load):
+                number = left.pop(child.lineno)
+                mark = ast.parse(f"{NAME}.__setitem__({number}, 1)", mode="eval").body
+                both = ast.BoolOp(ast.Or(), [mark, child])
+                return ast.copy_location(both, child)
+        return child
+
+    for name, value in ast.iter_fields(node):
+        if isinstance(node, ast.JoinedStr) or name == "format_spec":
+            continue  # their parts are no expressions of their own
+        if isinstance(value, list):
+            value[:] = [replaced(each) for each in value]
+        else:
+            setattr(node, name, replaced(value))
+    for child in ast.iter_child_nodes(node):
+        _mark_expressions(child, left, begun)
+
+
+class MarkingLoader(SourceFileLoader):
+    """Loads a module with its marks; what it compiled lies in the folder of DEVICE_LINES."""
+
+    def __init__(self, name: str, path: str, folder: Path, numbers: dict[int, int]) -> None:
+        super().__init__(name, path)
+        self.folder, self.numbers = folder, numbers
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The module's code, compiled once for all processes."""
+        source = Path(self.path)
+        kept = self.folder / f"{fullname}.{source.stat().st_mtime_ns}"
+        try:
+            return marshal.loads(kept.read_bytes())
+        except FileNotFoundError:
+            pass
+        text = source.read_text("utf-8")
+        # A test may have changed a copy of its own.
+        same = lines_of(text) == sorted(self.numbers)
+        tree = marked(text, self.numbers) if same else ast.parse(text)
+        code = compile(tree, self.path, "exec")
+        beside = kept.with_name(f"{kept.name}.{os.getpid()}")
+        beside.write_bytes(marshal.dumps(code))
+        beside.replace(kept)
+        return code
+
+
+class MarkingFinder:
+    """Finds our modules that mention a device."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.numbers: dict[str, dict[int, int]] = {}
+        for number, line in enumerate(json.loads((folder / MENTIONED).read_text("utf-8"))):
+            file, _, at = line.rpartition(":")
+            self.numbers.setdefault(file, {})[int(at)] = number
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec that Python finds, with our loader."""
+        if not name.startswith("lightning_bench."):
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.origin is None:
+            return spec
+        # Modules are imported through links, whose names their files have.
+        inside = spec.origin.rpartition("lightning_bench/")[2]
+        for file in (inside, f"src/lightning_bench/{inside}"):
+            if file in self.numbers:
+                spec.loader = MarkingLoader(name, spec.origin, self.folder, self.numbers[file])
+        return spec
+
+
 def start(folder: Path) -> None:
-    """Write each such line that this process or a fork of it executes to a file in the folder."""
-    # Modules are imported through links, whose names their code objects have.
-    ours = {
-        inside: frozenset(lines)
-        for inside, lines in json.loads((folder / MENTIONED).read_text("utf-8")).items()
-    }
-    #: The lines that are yet to be seen of each code object; none: it need not be followed.
-    missing: dict[CodeType, tuple[str, set[int]] | None] = {}
-
-    def wanted(code: CodeType) -> tuple[str, set[int]] | None:
-        name = code.co_filename
-        if "lightning_bench/" not in name:
-            return None
-        inside = name.rpartition("lightning_bench/")[2]
-        inside = inside if inside in ours else f"src/lightning_bench/{inside}"
-        lines = ours.get(inside, frozenset()) & {line for _, _, line in code.co_lines()}
-        return (inside, set(lines)) if lines else None
-
-    def note(code: CodeType, line: int) -> None:
-        inside, lines = missing[code] or ("", set())
-        if line not in lines:
-            return
-        lines.discard(line)
-        if not lines:
-            missing[code] = None
-        with (folder / f"lines-{os.getpid()}").open("a", encoding="utf-8") as stream:
-            stream.write(f"{inside}:{line}\n")
-
-    def follow(frame: FrameType, event: str, argument: Any) -> Any:
-        del argument
-        if event == "line":
-            note(frame.f_code, frame.f_lineno)
-        return follow if missing[frame.f_code] else None
-
-    def enter(frame: FrameType, event: str, argument: Any) -> Any:
-        del event, argument
-        code = frame.f_code
-        if code not in missing:
-            missing[code] = wanted(code)
-        if missing[code] is None:
-            return None
-        note(code, code.co_firstlineno)
-        return follow
-
-    threading.settrace(enter)
-    sys.settrace(enter)
+    """Mark each such line that this process or a fork of it executes."""
+    with (folder / MARKS).open("r+b") as stream:
+        setattr(builtins, NAME, mmap.mmap(stream.fileno(), 0))
+    sys.meta_path.insert(0, MarkingFinder(folder))
