@@ -12,7 +12,7 @@ import json
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from lightning_bench.data.dataset import SplitBy
 
@@ -95,7 +95,11 @@ class ModelSpec(Settings):
     """A variant of the registry and those of its arguments that differ from its defaults."""
 
     name: str
-    args: dict[str, Scalar] = {}
+    args: dict[str, JsonValue] = {}
+    metrics: Annotated[
+        dict[str, str],
+        Field(description="what a LightningModule of one's own logs, to the metric that it is"),
+    ] = {}
 
 
 class DataSpec(Settings):

@@ -6,7 +6,9 @@ Pydantic has checked each value by itself, and `resolved` that every name stands
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from lightning_bench.bench.spec import canonical_json
 from lightning_bench.bench.study import claims, compatibility, looks, randomness
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
@@ -18,6 +20,7 @@ from lightning_bench.bench.study.search_space import BadSpace
 from lightning_bench.bench.study.study import Study
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet
+from lightning_bench.models.errors import ModelError
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
 
@@ -101,7 +104,7 @@ def _starts(study: Study) -> Iterator[PageError]:
         module, later = entry.variant.module, [dataset for _, dataset in entry.data.values()]
         for run in reversed(entry.lineage):
             at = ("stages", run.name, "data")
-            if run.variant.kind != run.dataset.kind:
+            if run.variant.kind not in {"any", run.dataset.kind}:
                 yield PageError(
                     at,
                     f"{run.spec.model.name} reads {run.variant.kind}s, "
@@ -111,6 +114,28 @@ def _starts(study: Study) -> Iterator[PageError]:
                 if problem := compatibility.unfit_start(run.dataset, dataset, module):
                     yield PageError(at, problem)
             module, later = run.variant.module, [run.dataset]
+
+
+def _networks(study: Study) -> Iterator[PageError]:
+    """Networks of the user's own are made and tried with an example of each of their data sets."""
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
+    places: list[tuple[ResolvedEntry, DataSet, str]] = []
+    for entry in study.resolved.values():
+        for _, dataset in entry.data.values() if entry.variant.form != "variant" else ():
+            model = entry.model.name, {**dataset.facts(), **entry.model.args}
+            wanted[canonical_json(model)] = model
+            places.append((entry, dataset, canonical_json(model)))
+    if not wanted:
+        return
+    try:
+        found = dict(zip(wanted, model_catalogue.counts(list(wanted.values())), strict=True))
+    except ModelError as error:
+        entry = places[0][0]
+        raise PageError(("entries", entry.label, "model"), str(error)) from None
+    for entry, dataset, key in places:
+        if found[key].get("unfit"):
+            message = f"on {dataset.name}: {found[key]['error']}"
+            yield PageError(("entries", entry.label, "model"), message)
 
 
 def _stages(study: Study) -> Iterator[PageError]:
@@ -319,6 +344,7 @@ RULES = (
     PageRule("epochs", "what is not trained starts from weights", _epochs),
     PageRule("origins", "a model starts from one stage or from one set of weights", _origins),
     PageRule("starts", "a stage's weights mean the same on the data of what follows", _starts),
+    PageRule("networks", "a network of one's own fits the data", _networks),
     PageRule("data", "every data set is read by an entry", _data),
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
