@@ -31,6 +31,8 @@ _PREPROCESSING = "lightning_bench.models.weights.preprocessing"
 _STREAMED = "lightning_bench.data.modules.streamed_images"
 #: What keeps the states of a frozen encoder.
 _ENCODER_CACHE = "lightning_bench.bench.run.encoder_cache"
+#: What trains a LightningModule of the user's own.
+_OWN_TRAINING = "lightning_bench.bench.run.own_training"
 #: Packages whose modules are followed from one import to the next.
 _FOLLOWED = ("lightning_bench.bench.run.", "lightning_bench.data.", "lightning_bench.models.")
 #: Modules that are not followed, though something that is followed imports them, and why.
@@ -39,6 +41,7 @@ NOT_FOLLOWED = {
     _PREPROCESSING: "named by itself, for runs that start from weights",
     _INITIAL_WEIGHTS: "named by itself, for runs that start from weights",
     _ENCODER_CACHE: "named by itself, for runs with a frozen encoder",
+    _OWN_TRAINING: "named by itself, for runs of a LightningModule of the user's own",
     "lightning_bench.data.catalogue": "finds an entry, whose facts are digested",
     "lightning_bench.data.errors": "words",
     "lightning_bench.data.prepare": "fetches ahead; a run's data have a fingerprint",
@@ -66,6 +69,9 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
         extra += (_STREAMED,)
     if spec.model.args.get("encoder"):
         extra += (_ENCODER_CACHE,)
+    own = user_code.is_user_model(spec.model.name)
+    if own and model_catalogue.find(spec.model.name).form == "lightning":
+        extra += (_OWN_TRAINING,)
     folders = user_code.project_folders() if user_code.is_user_model(spec.model.name) else ()
     return _of_run(spec.model.name, spec.data, extra, folders)
 

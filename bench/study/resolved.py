@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue, ValidationError
 
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.study.compatibility import OF_OWN_TRAINING
 from lightning_bench.bench.study.inputs import dataset_at, dataset_of, preprocessed
 from lightning_bench.bench.study.page_errors import PageError, page_error
 from lightning_bench.bench.study.stages import StageRun, lineage, origin
@@ -60,7 +61,7 @@ def resolve(study: "Study") -> dict[str, ResolvedEntry]:
         variant = _variant(entry.model, label)
         model = ModelSpec(name=entry.model, args=entry.args, metrics=entry.metrics)
         before = lineage(study.stages, entry.start, model, label, at)
-        recipe = _recipe(study, label)
+        recipe = _recipe(study, label, variant.form)
         weights = origin(entry.weights, before, model)
         trained = recipe.epochs > 0
         resolved[label] = ResolvedEntry(
@@ -93,9 +94,17 @@ def _variant(model: str, label: str) -> model_catalogue.Entry:
         raise PageError(("entries", label, "model"), str(error)) from None
 
 
-def _recipe(study: "Study", label: str) -> Recipe:
+def _recipe(study: "Study", label: str, form: str) -> Recipe:
     """The study's recipe with the entry's own settings laid over it."""
     shared = study.recipe.model_dump(exclude_unset=True)
+    if form == "lightning":
+        shared = {k: v for k, v in shared.items() if k in OF_OWN_TRAINING}
+        for name in study.entries[label].recipe.keys() - OF_OWN_TRAINING:
+            raise PageError(
+                ("entries", label, "recipe", name),
+                f"{name} means nothing here: {study.entries[label].model} trains itself, "
+                "so say it in its args",
+            )
     try:
         return Recipe.model_validate(shared | study.entries[label].recipe)
     except ValidationError as error:

@@ -4,12 +4,12 @@ A rule is data: a name, what it demands, and a function that yields each breach 
 Pydantic has checked each value by itself, and `resolved` that every name stands for something.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lightning_bench.bench.spec import canonical_json
-from lightning_bench.bench.study import claims, compatibility, looks, randomness
+from lightning_bench.bench.study import claims, compatibility, looks, own_metrics, randomness
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
@@ -136,6 +136,42 @@ def _networks(study: Study) -> Iterator[PageError]:
         if found[key].get("unfit"):
             message = f"on {dataset.name}: {found[key]['error']}"
             yield PageError(("entries", entry.label, "model"), message)
+        elif entry.variant.form == "lightning":
+            yield from _own_module(study, entry, dataset, found[key])
+
+
+def _own_module(
+    study: Study, entry: ResolvedEntry, dataset: DataSet, tried: Mapping[str, Any]
+) -> Iterator[PageError]:
+    """What a LightningModule logs, when it is run for a batch, is what the page says of it."""
+    at: Location = ("entries", entry.label, "metrics")
+    logged, in_test = tried["logged"], tried["logged_in_test"]
+    for name, wanted in entry.page.metrics.items():
+        if name not in logged:
+            hint = nearest(name, logged) or f" (it logs {', '.join(logged) or 'nothing'})"
+            yield PageError((*at, name), f"{entry.model.name} logs no {name}{hint}")
+        elif not tried["predicts"] and own_metrics.in_test(name, in_test) is None:
+            seen = ", ".join(in_test) or "nothing"
+            yield PageError((*at, name), f"its test logs no counterpart of {name}, but {seen}")
+        elif wanted not in {"max", "min", *dataset.metrics, *study.metrics, "loss"}:
+            known = [*dataset.metrics, "max", "min"]
+            yield PageError((*at, name), f"{wanted} is no metric here{nearest(wanted, known)}")
+    first = dataset.metrics[0]
+    columns = {own_metrics.column(name, wanted) for name, wanted in entry.page.metrics.items()}
+    if first not in columns and (study.search is not None or not tried["predicts"]):
+        example = next((name for name in logged if name.startswith("val")), "val/acc")
+        yield PageError(
+            ("entries", entry.label),
+            f"which of what it logs is {first}? say so, as in `metrics: {{{example}: {first}}}`",
+        )
+    for key in ("accumulate", "clip_norm"):
+        if tried["manual"] and getattr(entry.recipe, key) not in {None, 1}:
+            yield PageError(_place(entry, key), f"{key} is up to a module that optimises manually")
+    for key in ("start", "weights"):
+        if getattr(entry.page, key):
+            yield PageError(("entries", entry.label, key), "a LightningModule loads its own")
+    if study.probes:
+        yield PageError(("probes",), "a LightningModule of one's own can't be probed")
 
 
 def _stages(study: Study) -> Iterator[PageError]:

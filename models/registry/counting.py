@@ -18,6 +18,7 @@ from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue, timm_library, user_model
 from lightning_bench.models.registry import flops as products
 from lightning_bench.models.registry.arguments import Argument, missing
+from lightning_bench.models.registry.data_arguments import facts_of
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.model_variant import Variant
 from lightning_bench.models.registry.registry import create, look_up, variants, variants_of
@@ -139,6 +140,13 @@ def _count_user_model(model: UserModel, arguments: dict[str, Any]) -> dict[str, 
     except ModelError as error:
         return {"error": str(error), "unfit": True}
     counted: dict[str, Any] = {"parameters": parameters(made)}
+    if package := user_model.lightning_package(type(made)):
+        from lightning_bench.models.tasks import own_module  # which imports Lightning
+
+        try:
+            counted |= own_module.try_out(model.name, package, made, facts_of(arguments))
+        except ModelError as error:
+            return {"error": str(error), "unfit": True}
     try:
         products_of = products.count(made, inputs)
     except ModelError as error:

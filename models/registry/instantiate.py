@@ -62,13 +62,16 @@ def _by_jsonargparse(value: Mapping[str, Any]) -> Any:
         ) from None
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--made", type=_type_of(str(value["class_path"])))
-    return parser.instantiate_classes(parser.parse_object({"made": dict(value)})).made
+    parsed = parser.parse_object({"made": dict(value)})
+    # Of older versions another name.
+    make = getattr(parser, "instantiate", None) or parser.instantiate_classes
+    return make(parsed).made
 
 
 def _type_of(class_path: str) -> Any:
     """The type to ask jsonargparse for: of optimisers and schedulers a callable, so partials."""
     import importlib
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
@@ -76,7 +79,7 @@ def _type_of(class_path: str) -> Any:
     module, _, name = class_path.rpartition(".")
     kind = getattr(importlib.import_module(module), name) if module else object
     if isinstance(kind, type) and issubclass(kind, Optimizer):
-        return Callable[[Any], Optimizer]
+        return Callable[[Iterable], Optimizer]  # type: ignore[type-arg]
     if isinstance(kind, type) and issubclass(kind, LRScheduler):
         return Callable[[Optimizer], LRScheduler]
     return kind

@@ -313,6 +313,9 @@ def at_defaults(model: UserModel) -> tuple[nn.Module, tuple[Tensor, ...] | None]
 def tried_out(model: UserModel, values: Mapping[str, Any]) -> tuple[nn.Module, tuple[Tensor, ...]]:
     """The model for data with these facts, and an example of them: on the meta device if it can."""
     facts = facts_of(values)
+    if model.form == "lightning":
+        made = model.function(**values)
+        return made, _inputs(model, facts, made, batch=1)[:1]
     with random_states_kept():
         try:
             with torch.device("meta"):
