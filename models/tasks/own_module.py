@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from lightning_bench.common.messages import first_line
 from lightning_bench.models.errors import ModelError
@@ -50,7 +51,8 @@ def try_out(name: str, package: str, module: Any, facts: Mapping[str, int]) -> d
     if wrong := problem(module):
         raise ModelError(f"{name} {wrong}")
     lightning = importlib.import_module(package)
-    batches = [_made_up(facts)]
+    # A list alone would be one of loaders.
+    batches: Any = DataLoader([_made_up(facts)], batch_size=None, collate_fn=lambda batch: batch)  # type: ignore[arg-type]
     logged: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         trainer = lightning.Trainer(

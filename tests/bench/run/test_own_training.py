@@ -146,7 +146,7 @@ entries:
     [
         ("Untrained", {}, "Untrained has no training_step"),
         ("Raises", {}, "training or validation fails on a batch: ArithmeticError: never called"),
-        ("Predicts", {"num_classes": 7}, "fails on a batch|neither a class nor 10 logits"),
+        ("Predicts", {"num_classes": 7}, "neither a class nor 10 logits|IndexError: Target 7"),
         ("made_by_a_function", {}, "makes a LightningModule: say so"),
     ],
 )
@@ -156,6 +156,18 @@ def test_a_module_is_tried_with_a_batch(name: str, facts: dict[str, int], says: 
     assert re.search(says, counted["error"])
     assert counted["unfit"]
     assert "\n" not in counted["error"]
+
+
+def test_what_it_logs_is_known_before_it_is_trained() -> None:
+    facts = {"channels": 1, "image_size": 8, "classes": 10}
+    tried = counting.count_one(f"{MODULES}:Automatic", facts)
+    assert {"train/loss", "val/acc", "val/best"} <= set(tried["logged"])
+    assert tried["logged_in_test"] == ["test/acc"]
+    assert (tried["predicts"], tried["manual"]) == (False, False)
+    assert tried["flops"] == 2 * (64 * 32 + 32 * 10)
+    tried = counting.count_one(f"{MODULES}:TwoOptimisers", facts)
+    assert tried["manual"]
+    assert counting.count_one(f"{MODULES}:Predicts", facts)["predicts"]
 
 
 @pytest.mark.slow
