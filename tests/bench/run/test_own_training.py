@@ -170,6 +170,19 @@ def test_what_it_logs_is_known_before_it_is_trained() -> None:
     assert counting.count_one(f"{MODULES}:Predicts", facts)["predicts"]
 
 
+def test_sources_of_nested_classes_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "parts.py").write_text("import bricks\nclass Net: pass\n")
+    (tmp_path / "bricks.py").write_text("")
+    monkeypatch.setenv("BENCH_PAGE_FOLDER", str(tmp_path))
+    args = {"net": {"class_path": "parts.Net"}, "optimizer": {"_target_": "torch.optim.SGD"}}
+    found = source_digests.of_run(spec("Predicts", args=args))
+    assert {"./parts.py", "./bricks.py", "bench/own_training.py"} <= found.keys()
+    assert not any(name.startswith("torch") for name in found)
+    assert "./parts.py" not in source_digests.of_run(spec("Predicts"))
+
+
 @pytest.mark.slow
 def test_what_is_not_possible_says_so_before_anything_starts(tmp_path: Path) -> None:
     path = tmp_path / "page.yaml"
