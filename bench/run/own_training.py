@@ -287,11 +287,12 @@ class OwnTraining:
                 kept.probabilities = None
             elif kept.probabilities is not None:
                 kept.probabilities.add(batch.indices.cpu(), logits.cpu())
+        device = torch.device("cpu")
         if self.rank.world > 1:
-            kept = kept.to(self.module.device)
+            device = next(self.module.parameters()).device
+            kept = kept.to(device)
         computed = kept.compute()
         if kept.probabilities is not None:
-            device = torch.device("cpu") if self.rank.world == 1 else self.module.device
             computed |= kept.probabilities.gather(len(computed["index"]), device)
         return {name: value.cpu().numpy() for name, value in computed.items()}
 
@@ -326,7 +327,7 @@ def _environment(package: str, rank: Rank) -> Any:
     """Our ranks as the cluster environment of either package."""
     if package == "pytorch_lightning":
         return RankEnvironment(rank)
-    from lightning.fabric.plugins.environments import LightningEnvironment
+    from lightning.fabric.plugins.environments import LightningEnvironment  # type: ignore[attr-defined]
 
     own = {k: v for k, v in vars(RankEnvironment).items() if k not in {"__init__", "__dict__"}}
     made = type("RankEnvironment", (LightningEnvironment,), own)()

@@ -134,10 +134,10 @@ def train_once(
     if isinstance(model, pl.LightningModule) or lightning_package(type(model)):
         if compiled or strategy != "ddp":
             raise ValueError("a LightningModule of one's own is neither compiled nor sharded")
-        callbacks = [StrictTraining()] if strict else []
-        callbacks.append(FailureCallback(partial(_report, control, strict)))
+        own: list[pl.Callback] = [StrictTraining()] if strict else []
+        own.append(FailureCallback(partial(_report, control, strict)))
         return _train_own(
-            spec, model, data, rank, device, control, on_epoch, callbacks,
+            spec, model, data, rank, device, control, on_epoch, own,
             keep_weights=keep_weights, keep_probabilities=keep_probabilities,
         )  # fmt: skip
     if spec.model.args.get("encoder"):

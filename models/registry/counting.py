@@ -70,8 +70,9 @@ def describe(name: str) -> dict[str, Any]:
     """Count one model, or say in `error` why there is no such model."""
     try:
         found = look_up(name)
-        own = isinstance(found, UserModel)
-        return describe_user_model(found) if own else describe_variant(found)
+        if isinstance(found, UserModel):
+            return describe_user_model(found)
+        return describe_variant(found)
     except ModelError as error:
         return {"error": str(error)}
 

@@ -79,7 +79,7 @@ def _type_of(class_path: str) -> Any:
     module, _, name = class_path.rpartition(".")
     kind = getattr(importlib.import_module(module), name) if module else object
     if isinstance(kind, type) and issubclass(kind, Optimizer):
-        return Callable[[Iterable], Optimizer]  # type: ignore[type-arg]
+        return Callable[[Iterable], Optimizer]
     if isinstance(kind, type) and issubclass(kind, LRScheduler):
         return Callable[[Optimizer], LRScheduler]
     return kind
