@@ -10,9 +10,9 @@ what was done before, keeps every older key. So a default, once released, never 
 import hashlib
 import json
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from lightning_bench.data.dataset import SplitBy
 
@@ -29,6 +29,10 @@ WEIGHTS = frozenset({"encoder", "weights"})
 Source = Literal["weights", "order", "augmentation", "dropout", "shots", "split"]
 
 Scalar = bool | int | float | str | None
+if TYPE_CHECKING:
+    Nested = Any
+else:  #: Scalars, and lists and mappings of them.
+    Nested = JsonValue
 
 
 class Settings(BaseModel):
@@ -95,7 +99,11 @@ class ModelSpec(Settings):
     """A variant of the registry and those of its arguments that differ from its defaults."""
 
     name: str
-    args: dict[str, Scalar] = {}
+    args: dict[str, Nested] = {}
+    metrics: Annotated[
+        dict[str, str],
+        Field(description="what a LightningModule of one's own logs, to the metric that it is"),
+    ] = {}
 
 
 class DataSpec(Settings):

@@ -246,7 +246,7 @@ def _counted(study: "Study") -> dict[str, ModelCounts]:
 
     read = study.first_read()
     wanted = [
-        (study.entries[label].model, {**study.entries[label].args, **dataset.facts()})
+        (study.entries[label].model, {**dataset.facts(), **study.entries[label].args})
         for label, dataset in read.items()
     ]
     found = {}

@@ -28,8 +28,11 @@ def contenders(
             continue
         entry = model_catalogue.find(run.spec.model.name)
         facts = dataset_of(run.spec.data).facts()
-        all_arguments = {**run.spec.model.args, **facts}
-        arguments = model_catalogue.check_arguments(entry, all_arguments)
+        all_arguments = {**facts, **run.spec.model.args}
+        # A network of the user's own takes facts that are no arguments of it.
+        arguments = all_arguments
+        if entry.form == "variant":
+            arguments = model_catalogue.check_arguments(entry, all_arguments)
         by_label[run.entry, run.dataset] = entry.name, entry.family, arguments
     return {
         (entry, dataset): Contender(

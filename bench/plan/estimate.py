@@ -86,7 +86,7 @@ def estimates(
 
 def arguments(spec: RunSpec) -> dict[str, Any]:
     """All arguments of a run's model, with those that its data decide."""
-    return {**spec.model.args, **dataset_of(spec.data).facts()}
+    return {**dataset_of(spec.data).facts(), **spec.model.args}
 
 
 def workload(spec: RunSpec, dataset: DataSet, counts: Mapping[str, Any]) -> Workload | Unknown:

@@ -10,14 +10,17 @@ from the project (`./models/mynet.py`).
 import ast
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 
 from lightning_bench.bench.spec import DataSpec, RunSpec
 from lightning_bench.bench.study.inputs import dataset_of, task_module
+from lightning_bench.models.errors import ModelError
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.registry import user_code
+from lightning_bench.models.registry.instantiate import class_paths
 
 PACKAGE = "lightning_bench"
 _HERE = Path(__file__).parents[2]
@@ -31,6 +34,8 @@ _PREPROCESSING = "lightning_bench.models.weights.preprocessing"
 _STREAMED = "lightning_bench.data.modules.streamed_images"
 #: What keeps the states of a frozen encoder.
 _ENCODER_CACHE = "lightning_bench.bench.run.encoder_cache"
+#: What trains a LightningModule of the user's own.
+_OWN_TRAINING = "lightning_bench.bench.run.own_training"
 #: Packages whose modules are followed from one import to the next.
 _FOLLOWED = ("lightning_bench.bench.run.", "lightning_bench.data.", "lightning_bench.models.")
 #: Modules that are not followed, though something that is followed imports them, and why.
@@ -39,6 +44,7 @@ NOT_FOLLOWED = {
     _PREPROCESSING: "named by itself, for runs that start from weights",
     _INITIAL_WEIGHTS: "named by itself, for runs that start from weights",
     _ENCODER_CACHE: "named by itself, for runs with a frozen encoder",
+    _OWN_TRAINING: "named by itself, for runs of a LightningModule of the user's own",
     "lightning_bench.data.catalogue": "finds an entry, whose facts are digested",
     "lightning_bench.data.errors": "words",
     "lightning_bench.data.prepare": "fetches ahead; a run's data have a fingerprint",
@@ -66,8 +72,24 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
         extra += (_STREAMED,)
     if spec.model.args.get("encoder"):
         extra += (_ENCODER_CACHE,)
-    folders = user_code.project_folders() if user_code.is_user_model(spec.model.name) else ()
-    return _of_run(spec.model.name, spec.data, extra, folders)
+    own = user_code.is_user_model(spec.model.name)
+    if own and model_catalogue.find(spec.model.name).form == "lightning":
+        extra += (_OWN_TRAINING,)
+    folders = user_code.project_folders() if own else ()
+    found = _of_run(spec.model.name, spec.data, extra, folders)
+    nested = _of_nested(spec.model.args.values()) if own else {}
+    return dict(sorted({**found, **_digests(nested)}.items())) if nested else found
+
+
+def _of_nested(args: Iterable[object]) -> dict[str, Path]:
+    """The files of the user's own behind the classes that his arguments name."""
+    files: dict[str, Path] = {}
+    for path in class_paths(list(args)):
+        name = ":".join(path.rpartition(".")[::2])
+        with suppress(ModelError):  # told when it is to be made
+            if name[0] != ":" and user_code.locate(name).root in user_code.project_folders():
+                files |= user_code.source_files(name)[0]
+    return files
 
 
 def of_model(name: str) -> Mapping[str, str]:

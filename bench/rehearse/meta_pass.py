@@ -71,7 +71,7 @@ def _run(
     mode = _on(device)
     with _values_needed(), mode:
         doing.now = "model"
-        model = registry.create(spec.model.name, **entry.facts(), **spec.model.args)
+        model = registry.create(spec.model.name, **{**entry.facts(), **spec.model.args})
         if entry.task == "pretrain":
             add_pair_head(model)
         doing.now = "weights"

@@ -234,7 +234,7 @@ def _first(loader: Iterable[Any]) -> Any:
 def _model_of(spec: RunSpec) -> nn.Module:
     """The model of a stage, as its run makes it."""
     entry = dataset_of(spec.data)
-    model = registry.create(spec.model.name, **entry.facts(), **spec.model.args)
+    model = registry.create(spec.model.name, **{**entry.facts(), **spec.model.args})
     if entry.task == "pretrain":
         add_pair_head(model)
     return model

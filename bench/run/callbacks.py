@@ -151,8 +151,8 @@ class HeartbeatCallback(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
     ) -> None:
         """Some steps have been taken."""
-        assert isinstance(pl_module, Task)
-        heartbeat.beat(f"step {pl_module.progress.step}")
+        step = pl_module.progress.step if isinstance(pl_module, Task) else trainer.global_step
+        heartbeat.beat(f"step {step}")
 
     def on_before_backward(self, trainer: pl.Trainer, *_: Any) -> None:
         """The other ranks' gradients are waited for from here."""

@@ -5,9 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import JsonValue
 from torch import nn
 
-from lightning_bench.bench.spec import WEIGHTS, RunSpec, Scalar
+from lightning_bench.bench.spec import WEIGHTS, RunSpec
 from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.store.store import WEIGHTS as FILE
 from lightning_bench.bench.store.store import Store
@@ -105,7 +106,7 @@ def load(model: nn.Module, source: WeightsFile, spec: RunSpec) -> Start:
     )
 
 
-def model_arguments(spec: RunSpec) -> tuple[dict[str, Scalar], dict[str, str]]:
+def model_arguments(spec: RunSpec) -> tuple[dict[str, JsonValue], dict[str, str]]:
     """The model's arguments, with repositories of weights as their folders on this machine.
 
     And the digests of what lies there, by the names that the arguments give.

@@ -87,7 +87,7 @@ def load_model(
     """The model with its initial weights, what they were, and digests of its arguments' weights."""
     try:
         arguments, digests = initial_weights.model_arguments(spec)
-        model = registry.create(spec.model.name, **data.facts(), **arguments)
+        model = registry.create(spec.model.name, **{**data.facts(), **arguments})
         if data.entry.task == "pretrain":
             add_pair_head(model)
         weights = find_weights(spec)

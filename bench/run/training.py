@@ -47,6 +47,7 @@ from lightning_bench.bench.study.compatibility import unfit_devices
 from lightning_bench.common import heartbeat
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.models.registry import catalogue
+from lightning_bench.models.registry.user_model import lightning_package
 from lightning_bench.models.tasks.freezing import freeze_body
 from lightning_bench.models.tasks.synchronised_batch_norm import synchronised
 from lightning_bench.models.tasks.task import Task
@@ -139,11 +140,20 @@ def train_once(
     on_data(data)
     heartbeat.beat("making the model")
     model, start, checkpoints = load_model(spec, data, find_weights)
+    if isinstance(model, pl.LightningModule) or lightning_package(type(model)):
+        if compiled or strategy != "ddp":
+            raise ValueError("a LightningModule of one's own is neither compiled nor sharded")
+        own: list[pl.Callback] = [HeartbeatCallback(), *([StrictTraining()] if strict else [])]
+        own.append(FailureCallback(partial(_report, control, strict)))
+        return _train_own(
+            spec, model, data, rank, device, control, on_epoch, own,
+            keep_weights=keep_weights, keep_probabilities=keep_probabilities,
+        )  # fmt: skip
     if spec.model.args.get("encoder"):
         _cache_encoder(spec.model.name, model, data, device)
     if spec.recipe.freeze:
         freeze_body(model)
-    size = _Size.of(model)
+    size = Size.of(model)
     if spec.source_seeds:
         # Else the numbers that dropout draws would follow those of the initial weights.
         seed_everything((spec.seed_of("dropout") * 1_000_003 + 1) % 2**32)
@@ -161,7 +171,7 @@ def train_once(
     epochs, task.progress.total_steps = spec.recipe.length(len(loader)) if loader else (0, 0)
 
     resumed = control.checkpoints.newest(rank) if control.checkpoints else None
-    history = _History(resumed, control.started, on_epoch, data.sizes.get("val", 0), probe)
+    history = History(resumed, control.started, on_epoch, data.sizes.get("val", 0), probe)
 
     def evaluated(batches: Any) -> Any:
         return PaddedBatches(batches) if strategy == "fsdp" and rank.world > 1 else batches
@@ -228,26 +238,95 @@ def train_once(
     )
 
 
+def _train_own(
+    spec: RunSpec,
+    module: nn.Module,
+    data: DataModule,
+    rank: Rank,
+    device: str,
+    control: Control,
+    on_epoch: Callable[[Epoch], None],
+    callbacks: list[pl.Callback],
+    *,
+    keep_weights: bool,
+    keep_probabilities: bool,
+) -> Outcome:
+    """Train a LightningModule of the user's own by its own steps, then test it once."""
+    from lightning_bench.bench.run.own_training import OwnTraining  # few runs need it
+
+    size = Size.of(module)
+    module.train()
+    loader = data.train_dataloader()
+    resumed = control.checkpoints.newest(rank) if control.checkpoints else None
+    history = History(resumed, control.started, on_epoch, data.sizes.get("val", 0), lambda _: {})
+    state = resumed.state if resumed else None
+    training = OwnTraining(spec, module, rank, device, control, history, state, callbacks)
+    data.feed.attach(training.trainer.strategy.root_device)
+    pruned = False
+    try:
+        training.fit(loader, data.val_dataloader(), data.entry.kind)
+    except Pruned:
+        pruned = True
+    finally:
+        data.feed.stop()
+    train_s = history.train_s
+    weights = training.weights() if keep_weights and rank.first else None
+    metrics: dict[str, float] = {}
+    predictions: dict[str, np.ndarray] = {}
+    tests: dict[str, Any] = {}
+    if spec.tested and not pruned:
+        tests = dict(zip(data.entry.tests, data.test_dataloader(), strict=True))
+        kept = class_metrics.tests_kept(data.entry) if keep_probabilities else []
+        if class_metrics.too_many(data.entry, data.sizes):
+            kept = []
+        metrics, predictions = training.test(data.entry, tests, data.sizes, kept)
+    sizes = {"train": 0, "val": 0, **data.sizes}
+    scored = sum(sizes[name] for name in tests)
+    seen = training.reading.batches * min(spec.recipe.batch_size, sizes["train"])
+    return Outcome(
+        pruned=pruned,
+        metrics=metrics,
+        scored=scored,
+        predictions=predictions,
+        curve=history.curve.epochs,
+        data=DataFacts(
+            fingerprint=data.fingerprint,
+            train=sizes["train"],
+            val=sizes["val"],
+            test=scored,
+            revision=revision(data.entry),
+            preprocessing=data.preprocessing,
+        ),
+        parameters=size.parameters,
+        trainable_parameters=size.trainable,
+        train_s=train_s,
+        train_examples_per_s=seen / max(1e-9, train_s - history.curve.validation_s),
+        resumed_from=history.attempts,
+        earlier_s=history.earlier_s,
+        weights=weights,
+    )
+
+
 def _report(control: Control, strict: bool, error: BaseException) -> None:
     """Report a failure, unless it only ends the strict training."""
     if not (strict and nondeterministic_operation(error)):
         control.on_failure(error)
 
 
-class _Size(NamedTuple):
+class Size(NamedTuple):
     """The parameters of a model."""
 
     parameters: int
     trainable: int
 
     @classmethod
-    def of(cls, model: nn.Module) -> "_Size":
+    def of(cls, model: nn.Module) -> "Size":
         """Count them, before a strategy cuts them up."""
         counts = [(p.numel(), p.requires_grad) for p in model.parameters()]
         return cls(sum(n for n, _ in counts), sum(n for n, trained in counts if trained))
 
 
-class _History:
+class History:
     """The learning curve and the seconds of a run, over all attempts that it resumes."""
 
     def __init__(

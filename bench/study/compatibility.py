@@ -12,6 +12,12 @@ _OF_ONE_LENGTH = {
     "lightning_bench.models.mixer",
 }
 
+#: What of a recipe counts for a LightningModule of the user's own: the rest is in its own code.
+OF_OWN_TRAINING = {
+    "epochs", "steps", "batch_size", "precision", "accumulate", "clip_norm",
+    *(OF_IMAGES - {"mixup", "cutmix"}),
+}  # fmt: skip
+
 
 def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
     """Settings that would do nothing on this data set, or beside the others: a mistaken claim."""

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
-from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar
+from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.study.compatibility import OF_OWN_TRAINING
 from lightning_bench.bench.study.inputs import dataset_at, dataset_of, preprocessed
 from lightning_bench.bench.study.page_errors import PageError, page_error
 from lightning_bench.bench.study.stages import StageRun, lineage, origin
@@ -13,6 +14,7 @@ from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue as model_catalogue
+from lightning_bench.models.registry.arguments import missing, needs
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Entry, Study
@@ -57,9 +59,9 @@ def resolve(study: "Study") -> dict[str, ResolvedEntry]:
     for label, entry in study.entries.items():
         at = ("entries", label)
         variant = _variant(entry.model, label)
-        model = ModelSpec(name=entry.model, args=entry.args)
+        model = ModelSpec(name=entry.model, args=entry.args, metrics=entry.metrics)
         before = lineage(study.stages, entry.start, model, label, at)
-        recipe = _recipe(study, label)
+        recipe = _recipe(study, label, variant.form)
         weights = origin(entry.weights, before, model)
         trained = recipe.epochs > 0
         resolved[label] = ResolvedEntry(
@@ -77,6 +79,7 @@ def resolve(study: "Study") -> dict[str, ResolvedEntry]:
 
 def with_arguments(study: "Study") -> "Study":
     """The study whose entries hold all arguments of their models that differ from the defaults."""
+    model_catalogue.describe_together([entry.model for entry in study.entries.values()])
     entries = {
         label: entry.model_copy(update={"args": _arguments(study, label)})
         for label, entry in study.entries.items()
@@ -91,9 +94,17 @@ def _variant(model: str, label: str) -> model_catalogue.Entry:
         raise PageError(("entries", label, "model"), str(error)) from None
 
 
-def _recipe(study: "Study", label: str) -> Recipe:
+def _recipe(study: "Study", label: str, form: str) -> Recipe:
     """The study's recipe with the entry's own settings laid over it."""
     shared = study.recipe.model_dump(exclude_unset=True)
+    if form == "lightning":
+        shared = {k: v for k, v in shared.items() if k in OF_OWN_TRAINING}
+        for name in study.entries[label].recipe.keys() - OF_OWN_TRAINING:
+            raise PageError(
+                ("entries", label, "recipe", name),
+                f"{name} means nothing here: {study.entries[label].model} trains itself, "
+                "so say it in its args",
+            )
     try:
         return Recipe.model_validate(shared | study.entries[label].recipe)
     except ValidationError as error:
@@ -117,7 +128,7 @@ def _read(study: "Study", label: str, kind: str) -> dict[str, tuple[DataSpec, Da
         for (title, dataset), spec in zip(study.datasets.items(), study.data, strict=True)
         if spec.name in own or not own
     }
-    read = {title: pair for title, pair in met.items() if pair[1].kind == kind}
+    read = {title: pair for title, pair in met.items() if kind in {"any", pair[1].kind}}
     if not read:
         _, other = next(iter(met.values()))
         raise PageError(
@@ -137,19 +148,21 @@ def _as_wanted(
     return {title: (spec, dataset_of(spec)) for title, spec in wanted.items()}
 
 
-def _arguments(study: "Study", label: str) -> dict[str, Scalar]:
+def _arguments(study: "Study", label: str) -> dict[str, JsonValue]:
     """The arguments that an entry shares with all, and its own, without those at their defaults."""
     entry = study.entries[label]
     variant = _variant(entry.model, label)
     _, dataset = next(iter(_read(study, label, variant.kind).values()))
-    args: dict[str, Scalar] = {}
+    args: dict[str, JsonValue] = {}
     for name, value in (*study.args.items(), *entry.args.items()):
         at = ("entries", label, "args", name) if name in entry.args else ("args", name)
-        if name in dataset.facts():
+        if name in dataset.facts() and variant.form == "variant":
             raise PageError(at, f"{name!r} comes from the data set")
         args.pop(name, None)  # an entry's own at its default outweighs a shared one
         try:
             args |= model_catalogue.check_arguments(variant, {name: value})
         except ModelError as error:
             raise PageError(at, str(error)) from None
+    if lacking := missing(variant.arguments, args):
+        raise PageError(("entries", label, "args"), f"{entry.model}{needs(lacking)}")
     return args

@@ -130,11 +130,14 @@ def space_of(search: Search, entry: "ResolvedEntry") -> Space:
         key: parameter
         for key, parameter in search.space.items()
         if not (parameter and _useless(key, parameter, entry.recipe, read))
+        and not _is_its_own(key, entry)
     }
     space = merge_spaces(
         shared, entry.page.space, entry.recipe, entry.model.args, known, set(read[0].facts())
     )
     for name, parameter in space.parameters.items():
+        if _is_its_own(name, entry):
+            raise BadSpace(name, f"{name} means nothing here: the module trains itself")
         if dataset := _useless(name, parameter, entry.recipe, read):
             raise BadSpace(name, f"{name} has no effect on {dataset}")
         # An argument with a fraction, as dropout, is no size.
@@ -146,6 +149,13 @@ def space_of(search: Search, entry: "ResolvedEntry") -> Space:
     if search.sampler == "grid":
         _check_grid(search, space)
     return space
+
+
+def _is_its_own(key: str, entry: "ResolvedEntry") -> bool:
+    """Whether a setting of the recipe is up to the entry's own LightningModule."""
+    name = key.removeprefix("recipe.")
+    own = Recipe.model_fields.keys() - compatibility.OF_OWN_TRAINING
+    return entry.variant.form == "lightning" and name in own
 
 
 def _origin(entry: "Entry") -> str:

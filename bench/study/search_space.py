@@ -182,7 +182,7 @@ def merge_spaces(
     shared: Mapping[str, Parameter | None],
     own: Mapping[str, Parameter | None],
     recipe: Recipe,
-    args: Mapping[str, Scalar],
+    args: Mapping[str, Any],
     known: Mapping[str, Argument],
     from_data: set[str],
 ) -> Space:
@@ -223,9 +223,9 @@ def merge_spaces(
 def apply(
     values: Mapping[str, Scalar],
     recipe: Recipe,
-    args: Mapping[str, Scalar],
+    args: Mapping[str, Any],
     known: Mapping[str, Argument],
-) -> tuple[Recipe, Values]:
+) -> tuple[Recipe, dict[str, Any]]:
     """The recipe and the model's arguments with these values, arguments at default left out."""
     new = {name.removeprefix(ARGS): v for name, v in values.items() if name.startswith(ARGS)}
     settings = {name: value for name, value in values.items() if not name.startswith(ARGS)}

@@ -112,7 +112,7 @@ def _model(
     stage: Stage, above: ModelSpec, dataset: DataSet, at: Location
 ) -> tuple[ModelSpec, model_catalogue.Entry]:
     """The model that a stage trains for the model that starts from it."""
-    args = stage.args if stage.model else {**above.args, **stage.args}
+    args: dict[str, Any] = stage.args if stage.model else {**above.args, **stage.args}
     try:
         variant = model_catalogue.find(stage.model or above.name)
         # Only now is it known which arguments are at their defaults.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from lightning_bench.bench.spec import DataSpec, Recipe, RunSpec, Scalar, Settings, Source
 from lightning_bench.bench.study import claims as named_claims
@@ -31,7 +31,11 @@ class Entry(Settings):
     """One row of the comparison: a model, its arguments, and where its recipe departs."""
 
     model: str
-    args: dict[str, Scalar] = {}
+    args: dict[str, JsonValue] = {}
+    metrics: Annotated[
+        dict[str, str],
+        Field(description="of a LightningModule of one's own: what it logs, to the metric it is"),
+    ] = {}
     recipe: dict[str, Scalar] = {}
     group: str = ""
     published: Annotated[str, Field(description="the printed row that it reproduces")] = ""
@@ -66,7 +70,7 @@ class Study(Settings):
         float | dict[str, float],
         Field(description="guess of an entry's SD over seeds, in points, by data set or of all"),
     ] = {}
-    args: Annotated[dict[str, Scalar], Field(description="what all entries' models share")] = {}
+    args: Annotated[dict[str, JsonValue], Field(description="what all entries' models share")] = {}
     recipe: Recipe = Recipe()
     search: Annotated[Search | None, Field(description="tune every entry, on one budget")] = None
     variance: Annotated[

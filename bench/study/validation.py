@@ -4,10 +4,19 @@ A rule is data: a name, what it demands, and a function that yields each breach 
 Pydantic has checked each value by itself, and `resolved` that every name stands for something.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from lightning_bench.bench.study import claims, compatibility, figures, looks, randomness
+from lightning_bench.bench.spec import canonical_json
+from lightning_bench.bench.study import (
+    claims,
+    compatibility,
+    figures,
+    looks,
+    own_metrics,
+    randomness,
+)
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
@@ -18,6 +27,7 @@ from lightning_bench.bench.study.search_space import BadSpace
 from lightning_bench.bench.study.study import Study
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet
+from lightning_bench.models.errors import ModelError
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
 
@@ -101,7 +111,7 @@ def _starts(study: Study) -> Iterator[PageError]:
         module, later = entry.variant.module, [dataset for _, dataset in entry.data.values()]
         for run in reversed(entry.lineage):
             at = ("stages", run.name, "data")
-            if run.variant.kind != run.dataset.kind:
+            if run.variant.kind not in {"any", run.dataset.kind}:
                 yield PageError(
                     at,
                     f"{run.spec.model.name} reads {run.variant.kind}s, "
@@ -111,6 +121,64 @@ def _starts(study: Study) -> Iterator[PageError]:
                 if problem := compatibility.unfit_start(run.dataset, dataset, module):
                     yield PageError(at, problem)
             module, later = run.variant.module, [run.dataset]
+
+
+def _networks(study: Study) -> Iterator[PageError]:
+    """Networks of the user's own are made and tried with an example of each of their data sets."""
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
+    places: list[tuple[ResolvedEntry, DataSet, str]] = []
+    for entry in study.resolved.values():
+        for _, dataset in entry.data.values() if entry.variant.form != "variant" else ():
+            model = entry.model.name, {**dataset.facts(), **entry.model.args}
+            wanted[canonical_json(model)] = model
+            places.append((entry, dataset, canonical_json(model)))
+    if not wanted:
+        return
+    try:
+        found = dict(zip(wanted, model_catalogue.counts(list(wanted.values())), strict=True))
+    except ModelError as error:
+        entry = places[0][0]
+        raise PageError(("entries", entry.label, "model"), str(error)) from None
+    for entry, dataset, key in places:
+        if found[key].get("unfit"):
+            message = f"on {dataset.name}: {found[key]['error']}"
+            yield PageError(("entries", entry.label, "model"), message)
+        elif entry.variant.form == "lightning":
+            yield from _own_module(study, entry, dataset, found[key])
+
+
+def _own_module(
+    study: Study, entry: ResolvedEntry, dataset: DataSet, tried: Mapping[str, Any]
+) -> Iterator[PageError]:
+    """What a LightningModule logs, when it is run for a batch, is what the page says of it."""
+    at: Location = ("entries", entry.label, "metrics")
+    logged, in_test = tried["logged"], tried["logged_in_test"]
+    for name, wanted in entry.page.metrics.items():
+        if name not in logged:
+            hint = nearest(name, logged) or f" (it logs {', '.join(logged) or 'nothing'})"
+            yield PageError((*at, name), f"{entry.model.name} logs no {name}{hint}")
+        elif not tried["predicts"] and own_metrics.in_test(name, in_test) is None:
+            seen = ", ".join(in_test) or "nothing"
+            yield PageError((*at, name), f"its test logs no counterpart of {name}, but {seen}")
+        elif wanted not in {"max", "min", *dataset.metrics, *study.metrics, "loss"}:
+            known = [*dataset.metrics, "max", "min"]
+            yield PageError((*at, name), f"{wanted} is no metric here{nearest(wanted, known)}")
+    first = dataset.metrics[0]
+    columns = {own_metrics.column(name, wanted) for name, wanted in entry.page.metrics.items()}
+    if first not in columns and (study.search is not None or not tried["predicts"]):
+        example = next((name for name in logged if name.startswith("val")), "val/acc")
+        yield PageError(
+            ("entries", entry.label),
+            f"which of what it logs is {first}? say so, as in `metrics: {{{example}: {first}}}`",
+        )
+    for key in ("accumulate", "clip_norm"):
+        if tried["manual"] and getattr(entry.recipe, key) not in {None, 1}:
+            yield PageError(_place(entry, key), f"{key} is up to a module that optimises manually")
+    for key in ("start", "weights"):
+        if getattr(entry.page, key):
+            yield PageError(("entries", entry.label, key), "a LightningModule loads its own")
+    if study.probes:
+        yield PageError(("probes",), "a LightningModule of one's own can't be probed")
 
 
 def _stages(study: Study) -> Iterator[PageError]:
@@ -331,6 +399,7 @@ RULES = (
     PageRule("epochs", "what is not trained starts from weights", _epochs),
     PageRule("origins", "a model starts from one stage or from one set of weights", _origins),
     PageRule("starts", "a stage's weights mean the same on the data of what follows", _starts),
+    PageRule("networks", "a network of one's own fits the data", _networks),
     PageRule("data", "every data set is read by an entry", _data),
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),

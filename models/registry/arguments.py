@@ -6,13 +6,18 @@ Free of torch: study pages are checked before anything heavy is imported.
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from lightning_bench.common.messages import nearest
 from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry.data_arguments import fact_of
 
-Value = int | float | bool | str | None
+#: What a page can write: a scalar, or lists and mappings of such, as deep as they go.
+Value = Any
+#: The argument that stands for all others, of a function with **kwargs.
+OTHERS = "**"
+Kind = Literal["int", "float", "bool", "str", "any"]
 KINDS: dict[type, Literal["int", "float", "bool", "str"]] = {
     int: "int",
     float: "float",
@@ -23,18 +28,24 @@ KINDS: dict[type, Literal["int", "float", "bool", "str"]] = {
 
 @dataclass(frozen=True)
 class Argument:
-    """One keyword argument of a variant: its kind, default, and choices if it has them."""
+    """One keyword argument of a variant: its kind, default, and choices if it has them.
+
+    Of a user's own network it may be of any kind, have no default (`required`), or be filled from
+    the data set's `fact` where the page doesn't give it.
+    """
 
     name: str
-    kind: Literal["int", "float", "bool", "str"]
+    kind: Kind
     default: Value
     choices: tuple[Value, ...] | None = None
     optional: bool = False
+    required: bool = False
+    fact: str = ""
 
     def coerce(self, value: object, where: str) -> Value:
         """Return the value in this argument's kind, or raise ModelError that names `where`."""
-        if value is None and self.optional:
-            return None
+        if self.kind == "any" or self._is_fact(value) or (value is None and self.optional):
+            return value
         result = self._convert(value)
         if result is None:
             orelse = " or null" if self.optional else ""
@@ -46,6 +57,15 @@ class Argument:
             hint = nearest(str(result), map(str, self.choices), most=1)
             raise ModelError(f"{where}: {self.name} is one of {choices}, not {result!r}{hint}")
         return result
+
+    def keeps(self, value: Value) -> bool:
+        """Whether a run's key has to name the value: not where it is what would be taken anyway."""
+        return self.required or bool(self.fact) or value != self.default
+
+    def _is_fact(self, value: object) -> bool:
+        """Whether it names a fact of the data, in a user's own network."""
+        own = self.required or self.fact or self.kind == "any"
+        return bool(own) and isinstance(value, str) and value.startswith("{")
 
     @property
     def _kind_in_words(self) -> str:
@@ -72,19 +92,43 @@ def check(
     where: str, known: Mapping[str, Argument], given: Mapping[str, object]
 ) -> dict[str, Value]:
     """Return the given arguments coerced to their kinds, without those that equal the default."""
-    for name in given:
-        if name not in known:
-            hint = nearest(name, known, most=1) or f" (it takes: {', '.join(known)})"
-            raise ModelError(f"{where}: there is no argument {name!r}{hint}")
-    values = {name: known[name].coerce(value, where) for name, value in given.items()}
-    return {name: value for name, value in values.items() if value != known[name].default}
+    values: dict[str, Value] = {}
+    for name, value in given.items():
+        argument = find(where, known, name)
+        coerced = argument.coerce(value, where)
+        if argument.keeps(coerced):
+            values[name] = coerced
+    return values
+
+
+def find(where: str, known: Mapping[str, Argument], name: str) -> Argument:
+    """The argument of this name; any will do for a function with **kwargs."""
+    if name in known:
+        return known[name]
+    if OTHERS in known:
+        return Argument(name, "any", None, required=True)
+    hint = nearest(name, known, most=1) or f" (it takes: {', '.join(known)})"
+    raise ModelError(f"{where}: there is no argument {name!r}{hint}")
+
+
+def missing(known: Mapping[str, Argument], given: Mapping[str, object]) -> list[str]:
+    """The arguments without a default that neither the page nor the data gives."""
+    return [
+        argument.name
+        for argument in known.values()
+        if argument.required and not argument.fact and argument.name not in given
+    ]
+
+
+def needs(lacking: list[str]) -> str:
+    """What a page has to give, in words, after the model's name."""
+    example = ", ".join(f"{name}: …" for name in lacking)
+    return f" needs {', '.join(lacking)}, as in `args: {{{example}}}`"
 
 
 def read_signature(function: Callable[..., Any]) -> dict[str, Argument]:
     """Read a variant's arguments from its keyword-only parameters."""
-    # Of a class, the hints of its fields are not those of its arguments.
-    arguments_of = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
-    hints = get_type_hints(arguments_of)
+    hints = get_type_hints(function)
     where = function.__name__
     arguments: dict[str, Argument] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -95,6 +139,48 @@ def read_signature(function: Callable[..., Any]) -> dict[str, Argument]:
         hint = hints[parameter.name]
         arguments[parameter.name] = _read(where, parameter.name, hint, parameter.default)
     return arguments
+
+
+def read_any_signature(function: Callable[..., Any]) -> dict[str, Argument]:
+    """Read the arguments of whatever is called: typed or not, with defaults or without."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a compiled function
+        return {OTHERS: Argument(OTHERS, "any", None)}
+    # Of a class, the hints of its fields are not those of its arguments.
+    arguments_of = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
+    try:
+        hints = get_type_hints(arguments_of)
+    except Exception:  # noqa: BLE001 -- a name of another module, under TYPE_CHECKING
+        hints = {}
+    arguments: dict[str, Argument] = {}
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            arguments[OTHERS] = Argument(OTHERS, "any", None)
+        elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL:
+            arguments[parameter.name] = _lenient(parameter, hints.get(parameter.name))
+    return arguments
+
+
+def _lenient(parameter: inspect.Parameter, hint: Any) -> Argument:
+    name, fact = parameter.name, fact_of(parameter.name)
+    required = parameter.default is inspect.Parameter.empty
+    default = None if required else _plain(parameter.default)
+    try:
+        typed = _read("", name, hint, default)
+    except (ModelError, ValueError):  # no hint, or one of more than a scalar
+        return Argument(name, "any", default, required=required, fact=fact)
+    optional = typed.optional or (default is None and not required)
+    return replace(typed, optional=optional, required=required, fact=fact)
+
+
+def _plain(default: Any) -> Value:
+    """A default as a page could write it; of what it can't, a name in angle brackets."""
+    if default is None or type(default) in KINDS:
+        return default
+    if isinstance(default, list | tuple):
+        return [_plain(each) for each in default]
+    return f"<{getattr(default, '__name__', type(default).__name__)}>"
 
 
 def _read(where: str, name: str, hint: Any, default: Value) -> Argument:

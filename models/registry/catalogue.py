@@ -30,6 +30,7 @@ from lightning_bench.models.registry import arguments as signature
 from lightning_bench.models.registry import user_code
 from lightning_bench.models.registry.arguments import Argument, Value
 from lightning_bench.models.registry.encoders import refuse_leaky
+from lightning_bench.models.registry.model_variant import Kind
 
 __all__ = ["Argument", "Entry", "check_arguments", "entries", "find", "markdown_table"]
 
@@ -53,12 +54,13 @@ class Entry:
     family: str
     depth: int | None
     title: str
-    kind: Literal["image", "text"]
+    kind: Kind
     summary: str
     arguments: Mapping[str, Argument]
     parameters: int | None
     flops: int | None
     module: str
+    form: Literal["variant", "network", "lightning"] = "variant"
 
     @property
     def ours(self) -> bool:
@@ -248,11 +250,39 @@ def _facts_of(point: EntryPoint) -> Mapping[str, Any]:
 
 def _user_facts(name: str) -> Mapping[str, Any]:
     """Facts of `module:function`, which only its import can tell; kept until its sources change."""
-    sources = user_code.stamp(user_code.source_files(name)[0])
-    facts = _kept("model", f"{name}\0{sources}\0{digest()}", "--describe", name)
+    path = _user_facts_file(name)
+    facts = _read(path)
+    if not facts:
+        (facts,) = _run("--describe", name)["described"]
+        if "error" not in facts:  # it may be mended by what the stamp can't see
+            _write_to_cache(path, facts)
     if "error" in facts:
         raise UnknownModel(facts["error"])
     return facts
+
+
+def describe_together(names: Sequence[str]) -> None:
+    """Have the facts of users' models of one module told by one process, and kept."""
+    apart: dict[str, list[str]] = {}
+    for name in dict.fromkeys(filter(user_code.is_user_model, names)):
+        try:
+            known = _user_facts_file(name).exists()
+        except ModelError:  # told by whoever asks for this one
+            continue
+        if not known:
+            apart.setdefault(_imports(name), []).append(name)
+    for together in apart.values():
+        if len(together) > 1:
+            described = _run("--describe", *together)["described"]
+            for name, facts in zip(together, described, strict=True):
+                if "error" not in facts:
+                    _write_to_cache(_user_facts_file(name), facts)
+
+
+def _user_facts_file(name: str) -> Path:
+    sources = user_code.stamp(user_code.source_files(name)[0])
+    stamp = hashlib.sha256(f"{name}\0{sources}\0{digest()}".encode()).hexdigest()
+    return cache_folder() / f"model-{stamp[:16]}.json"
 
 
 def _kept(kind: str, made_of: str, *arguments: str) -> dict[str, Any]:

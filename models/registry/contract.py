@@ -23,6 +23,7 @@ from lightning_bench.models.registry.counting import parameters
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.model_variant import Variant
 from lightning_bench.models.registry.registry import look_up
+from lightning_bench.models.registry.user_model import UserModel, small_data
 from lightning_bench.models.weights.heads import head_modules, output_names
 
 CLASSES = 5
@@ -93,6 +94,8 @@ class Subject:
             raise NotHere("too large for a CPU in a minute: followed on the meta device only")
 
     def _shrink(self) -> dict[str, Value]:
+        if isinstance(self.variant, UserModel):
+            return small_data(self.variant)
         if self.variant.kind == "text":
             return {"vocab_size": 100, "length": LENGTH, "classes": CLASSES}
         with torch.device("meta"):
@@ -119,7 +122,8 @@ class Subject:
 def logits(subject: Subject) -> None:
     """One logit a class for every example."""
     shape = tuple(subject.outputs().shape)
-    require(shape == (2, CLASSES), f"wanted logits of {(2, CLASSES)}, got {shape}")
+    wanted = (2, subject.arguments["classes"])
+    require(shape == wanted, f"wanted logits of {wanted}, got {shape}")
 
 
 def independence(subject: Subject) -> None:
@@ -167,6 +171,8 @@ def bf16(subject: Subject) -> None:
 
 def head(subject: Subject) -> None:
     """Its head is known and alone depends on the number of classes: fine-tuning keeps the rest."""
+    if isinstance(subject.variant, UserModel) and not subject.variant.takes("classes"):
+        raise NotHere("it takes no number of classes")
     head_modules(subject.model)
     outputs = tuple(f"{name}." for name in output_names(subject.model))
     with torch.device("meta"):
@@ -183,6 +189,8 @@ def pads(subject: Subject) -> None:
     """A padded text gives the same logits as the text alone."""
     if subject.variant.kind != "text":
         raise NotHere("an image has no pads")
+    if isinstance(subject.variant, UserModel) and not subject.variant.canonical:
+        raise NotHere("it need not know of pads")
     subject.needs_numbers()
     (tokens,) = subject.inputs
     mask = torch.ones_like(tokens, dtype=torch.bool)
@@ -210,6 +218,8 @@ def words(subject: Subject) -> None:
     """With classes=0 a text model gives a logit a word at every position."""
     if subject.variant.kind != "text":
         raise NotHere("images have no masked-LM head")
+    if isinstance(subject.variant, UserModel) and not subject.variant.canonical:
+        raise NotHere("it need not fill in words")
     with subject.device:
         try:
             model = subject.make(classes=0)

@@ -4,6 +4,7 @@ import argparse
 import importlib.metadata
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -12,12 +13,16 @@ import torch
 from torch import nn
 
 from lightning_bench.common.files import write_atomically
+from lightning_bench.common.messages import first_line
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.registry import catalogue, timm_library
+from lightning_bench.models.registry import catalogue, timm_library, user_model
 from lightning_bench.models.registry import flops as products
+from lightning_bench.models.registry.arguments import Argument, missing
+from lightning_bench.models.registry.data_arguments import facts_of
 from lightning_bench.models.registry.example_inputs import example
 from lightning_bench.models.registry.model_variant import Variant
 from lightning_bench.models.registry.registry import create, look_up, variants, variants_of
+from lightning_bench.models.registry.user_model import UserModel
 from lightning_bench.models.tasks.layer_decay import blocks
 
 
@@ -64,7 +69,10 @@ def count_entry_point(point: EntryPoint) -> dict[str, Any]:
 def describe(name: str) -> dict[str, Any]:
     """Count one model, or say in `error` why there is no such model."""
     try:
-        return describe_variant(look_up(name))
+        found = look_up(name)
+        if isinstance(found, UserModel):
+            return describe_user_model(found)
+        return describe_variant(found)
     except ModelError as error:
         return {"error": str(error)}
 
@@ -73,6 +81,8 @@ def count_one(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The parameters and FLOPs of a model with these arguments, or the `error` that it raises."""
     try:
         variant = look_up(name)
+        if isinstance(variant, UserModel):
+            return _count_user_model(variant, arguments)
         with torch.device("meta"):
             model = create(name, **arguments)
             inputs = example(variant, batch=1, **arguments)
@@ -102,10 +112,55 @@ def describe_variant(variant: Variant, counted: bool = True) -> dict[str, Any]:
         "title": variant.title,
         "kind": variant.kind,
         "summary": variant.summary,
-        "arguments": {name: asdict(argument) for name, argument in variant.arguments.items()},
+        "arguments": {name: _plain(argument) for name, argument in variant.arguments.items()},
         **costs,
         "module": variant.function.__module__,
     }
+
+
+def describe_user_model(model: UserModel) -> dict[str, Any]:
+    """What the catalogue keeps of a user's model, counted at its defaults where it has them all."""
+    facts = {**describe_variant(model, counted=False), "form": model.form}
+    if missing(model.arguments, {}):
+        return facts
+    try:
+        made, inputs = user_model.at_defaults(model)
+    except ModelError:  # a page gives it other arguments, and data
+        return facts
+    facts["parameters"] = parameters(made)
+    if inputs is not None:
+        with suppress(ModelError):
+            facts["flops"] = flops(made, inputs)
+    return facts
+
+
+def _count_user_model(model: UserModel, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The counts of a user's model; `unfit` where it does not fit its data, or can't be made."""
+    try:
+        made, inputs = user_model.tried_out(model, arguments)
+    except ModelError as error:
+        return {"error": str(error), "unfit": True}
+    counted: dict[str, Any] = {"parameters": parameters(made)}
+    if package := user_model.lightning_package(type(made)):
+        from lightning_bench.models.tasks import own_module  # which imports Lightning
+
+        try:
+            counted |= own_module.try_out(model.name, package, made, facts_of(arguments))
+        except ModelError as error:
+            return {"error": str(error), "unfit": True}
+    try:
+        products_of = products.count(made, inputs)
+    except ModelError as error:
+        return {**counted, "error": str(error)}
+    except Exception as error:  # noqa: BLE001 -- a LightningModule need have no forward
+        return {**counted, "error": f"the FLOPs can't be counted: {first_line(error)}"}
+    return {**counted, **asdict(products_of)}
+
+
+def _plain(argument: Argument) -> dict[str, Any]:
+    """An argument as data; what only networks of users have is left out where there is none."""
+    of_users = {"required", "fact"}
+    return {k: v for k, v in asdict(argument).items() if v or k not in of_users}
 
 
 def _shared_entry(prefix: str) -> dict[str, Any]:
@@ -120,7 +175,7 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", help="print instead of writing the file")
     parser.add_argument("--count", metavar="JSON", help="print the counts of a list of models")
     parser.add_argument("--entry-point", nargs=2, help="print the facts of what it brings")
-    parser.add_argument("--describe", metavar="NAME", help="print the facts of one model")
+    parser.add_argument("--describe", nargs="+", metavar="NAME", help="print the facts of models")
     options = parser.parse_args()
     found: dict[str, Any]
     if options.count:
@@ -130,7 +185,7 @@ def main() -> None:
         name, value = options.entry_point
         found = count_entry_point(EntryPoint(name, value, catalogue.ENTRY_POINTS))
     elif options.describe:
-        found = describe(options.describe)
+        found = {"described": [describe(name) for name in options.describe]}
     else:
         found = {"digest": catalogue.digest(), **count()}
         if not options.print:

@@ -16,7 +16,7 @@ def example(variant: Variant, batch: int, **arguments: Value) -> tuple[Tensor, .
     """
     default = {name: argument.default for name, argument in variant.arguments.items()}
     value: dict[str, Any] = default | arguments
-    if variant.kind == "image":
+    if variant.kind != "text" and "vocab_size" not in arguments:
         size = value["image_size"]
         return (torch.randn(batch, value["channels"], size, size),)
     return (torch.randint(value["vocab_size"], (batch, value["length"])),)

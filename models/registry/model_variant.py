@@ -10,6 +10,8 @@ from lightning_bench.models.registry.arguments import Argument
 if TYPE_CHECKING:
     from torch import nn
 
+Kind = Literal["image", "text", "any"]
+
 NEEDED: dict[Literal["image", "text"], set[str]] = {
     "image": {"channels", "image_size", "classes"},
     "text": {"vocab_size", "length", "classes"},
@@ -30,7 +32,7 @@ class Variant:
     depth: int | None = None
 
     @property
-    def kind(self) -> Literal["image", "text"]:
+    def kind(self) -> Kind:
         """What it reads, by its arguments, as the harness fills them from the data set."""
         for kind, needed in NEEDED.items():
             if needed <= set(self.arguments):

@@ -8,7 +8,7 @@
 
 Every module of this package is read, so that a new model is one file; other packages register
 theirs through the entry point group `lightning_bench.models`. A name may also be
-`module:function` or `path/to/file.py:function` (any function with the same kind of arguments),
+`module:callable` or `path/to/file.py:callable` (any function or class that makes a network),
 `timm/NAME` or `hf/NAME`.
 Importing this module imports no torch; `variants` and `create` do.
 """
@@ -135,6 +135,8 @@ def variants_of(point: EntryPoint) -> Mapping[str, Variant]:
 def create(name: str, **arguments: Value) -> "nn.Module":
     """Make the model of this name; arguments that are not given keep the variant's defaults."""
     found = look_up(name)
+    if user_code.is_user_model(name):  # it is filled from the facts of the data among them
+        return found.function(**arguments)
     return found.function(**signature.check(name, found.arguments, arguments))
 
 
@@ -162,5 +164,6 @@ def _imported(name: str) -> Variant:
             f"{name}: {name.rpartition(':')[0]} has no {attribute!r}"
             f"{nearest(attribute, vars(module), most=1)}"
         )
-    function = getattr(module, attribute)
-    return Variant(name, attribute, function, signature.read_signature(function))
+    from lightning_bench.models.registry.user_model import user_model
+
+    return user_model(name, getattr(module, attribute))

@@ -128,7 +128,9 @@ def _search(study: "Study") -> str:
 
 def _argument(argument: Any) -> str:
     choices = f", one of {', '.join(map(str, argument.choices))}" if argument.choices else ""
-    return f"{argument.kind}, default {argument.default}{choices}"
+    default = "no default" if argument.required else f"default {argument.default}"
+    filled = f", from the data's {argument.fact}" if argument.fact else ""
+    return f"{argument.kind}, {default}{choices}{filled}"
 
 
 def _applicable(facts: dict[str, Any]) -> dict[str, Any]:
