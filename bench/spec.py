@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lightning_bench.data.dataset import SplitBy
+from lightning_bench.models.tasks import loss_names
 
 KEY_VERSION = 1
 
@@ -77,6 +78,20 @@ class Recipe(Settings):
     steps: Annotated[int, Field(ge=1, description="of the optimiser, instead of epochs")] | None = (
         None
     )
+    loss: Annotated[
+        str, Field(description="cross-entropy, binary, focal, mse, mae, huber, module:callable")
+    ] = ""
+    loss_args: dict[str, Scalar] = {}
+    class_weights: (
+        Literal["", "balanced"]
+        | Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False)]
+    ) = ""
+
+    @model_validator(mode="after")
+    def _known_loss(self) -> Self:
+        if problem := loss_names.problem(self.loss, self.loss_args):
+            raise ValueError(problem)
+        return self
 
     @model_validator(mode="after")
     def _epochs_or_steps(self) -> Self:
@@ -158,6 +173,9 @@ class RunSpec(Settings):
     ] = None
     weights: Annotated[str, Field(description="the published weights this one starts from")] = ""
     probes: Annotated[tuple[str, ...], Field(description="measures of the model, an epoch")] = ()
+    metrics: Annotated[
+        tuple[str, ...], Field(description="instead of the data set's own; the first ranks")
+    ] = ()
 
     @property
     def key(self) -> str:

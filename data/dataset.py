@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Task = Literal["classify", "regress", "masked-lm", "pretrain"]
+Task = Literal["classify", "multilabel", "regress", "masked-lm", "pretrain"]
 
 #: Which of the splits that are carved out of the training examples go by the run's seed: none, all,
 #: or the validation split alone.

@@ -18,6 +18,7 @@ from lightning_bench.bench.study.inputs import dataset_of, task_module
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.registry import user_code
+from lightning_bench.models.tasks.metric_names import parse
 
 PACKAGE = "lightning_bench"
 _HERE = Path(__file__).parents[2]
@@ -66,8 +67,16 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
         extra += (_STREAMED,)
     if spec.model.args.get("encoder"):
         extra += (_ENCODER_CACHE,)
-    folders = user_code.project_folders() if user_code.is_user_model(spec.model.name) else ()
-    return _of_run(spec.model.name, spec.data, extra, folders)
+    own = user_names(spec)
+    theirs = own or user_code.is_user_model(spec.model.name)
+    folders = user_code.project_folders() if theirs else ()
+    return _of_run(spec.model.name, spec.data, (*extra, *own), folders)
+
+
+def user_names(spec: RunSpec) -> tuple[str, ...]:
+    """What of the user's own a run calls beside its model: its loss and metrics."""
+    named = [spec.recipe.loss, *(parse(metric).name for metric in spec.metrics)]
+    return tuple(dict.fromkeys(name for name in named if user_code.is_user_model(name)))
 
 
 def of_model(name: str) -> Mapping[str, str]:
@@ -83,6 +92,10 @@ def _of_run(
     del folders  # where the model is looked for
     dataset = dataset_of(data_spec)
     theirs, modules = _of_model(model)
+    for name in filter(user_code.is_user_model, extra):
+        files, more = _of_model(name)
+        theirs, modules = theirs | files, (*modules, *more)
+    extra = tuple(name for name in extra if not user_code.is_user_model(name))
     ours = files_behind((_TRAINING, *modules, dataset.module, task_module(dataset), *extra))
     facts = repr(sorted(dataset.what_counts().items())).encode()
     return {

@@ -143,7 +143,13 @@ def train_once(
         # Texts come in many lengths, images in one size: so each graph is made once, and does not
         # depend on which batch came first, as on going on from a checkpoint.
         model.compile(dynamic=data.entry.kind == "text")
-    task = make_task(model, data.entry, spec.recipe)
+    task = make_task(
+        model,
+        data.entry,
+        spec.recipe,
+        metrics=spec.metrics,
+        labels=lambda: data.train_dataloader().target,
+    )
     too_many = class_metrics.too_many(data.entry, data.sizes) if keep_probabilities else ""
     if keep_probabilities:
         task.keep_probabilities(class_metrics.tests_kept(data.entry), classes_only=bool(too_many))

@@ -19,7 +19,7 @@ def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
     useless = given.keys() & (OF_IMAGES if dataset.kind == "text" else {"whole_words"})
     if dataset.task not in MASKED:
         useless |= given.keys() & {"whole_words"}
-    if dataset.task != "classify":
+    if dataset.task != "classify" or recipe.loss not in {"", "cross-entropy"}:
         useless |= given.keys() & {"label_smoothing"}
     if recipe.precision != "fp16":
         useless |= given.keys() & {"loss_scale"}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec, Scalar
+from lightning_bench.bench.study import ranking
 from lightning_bench.bench.study.inputs import dataset_at, dataset_of, preprocessed
 from lightning_bench.bench.study.page_errors import PageError, page_error
 from lightning_bench.bench.study.stages import StageRun, lineage, origin
@@ -30,6 +31,7 @@ class ResolvedEntry:
     data: dict[str, tuple[DataSpec, DataSet]]  # that it reads, by the study's titles of them
     lineage: list[StageRun]  # that it starts from, in the order of training
     probes: tuple[str, ...]
+    metrics: ranking.Metrics
 
     def spec(self, data: DataSpec, seed: int = 0) -> RunSpec:
         """Its run on this data with this seed."""
@@ -41,6 +43,7 @@ class ResolvedEntry:
             start=self.lineage[-1].spec if self.lineage else None,
             weights=self.page.weights,
             probes=self.probes,
+            metrics=ranking.chosen(self.metrics, dataset_of(data)),
         )
 
     def shown_stage(self, data: DataSpec) -> RunSpec | None:
@@ -68,7 +71,13 @@ def resolve(study: "Study") -> dict[str, ResolvedEntry]:
             model=model,
             variant=variant,
             recipe=recipe,
-            data=_as_wanted(_read(study, label, variant.kind), weights, trained=trained),
+            data={
+                title: (spec, ranking.ranked(study.metrics, dataset))
+                for title, (spec, dataset) in _as_wanted(
+                    _read(study, label, variant.kind), weights, trained=trained
+                ).items()
+            },
+            metrics=study.metrics,
             lineage=before,
             probes=tuple(study.probes),
         )

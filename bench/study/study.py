@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from lightning_bench.bench.spec import DataSpec, Recipe, RunSpec, Scalar, Settings, Source
 from lightning_bench.bench.study import claims as named_claims
 from lightning_bench.bench.study import looks as planned_looks
-from lightning_bench.bench.study import randomness, stages
+from lightning_bench.bench.study import randomness, ranking, stages
 from lightning_bench.bench.study.claims import Claim
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.inputs import dataset_at
@@ -30,7 +30,7 @@ class Entry(Settings):
 
     model: str
     args: dict[str, Scalar] = {}
-    recipe: dict[str, Scalar] = {}
+    recipe: dict[str, Any] = {}
     group: str = ""
     published: Annotated[str, Field(description="the printed row that it reproduces")] = ""
     stands_for: Annotated[str, Field(description="the network whose place it takes here")] = ""
@@ -78,7 +78,11 @@ class Study(Settings):
         dict[str, float], Field(description="columns: the first epoch to reach it, by metric")
     ] = {}
     metrics: Annotated[
-        list[str], Field(description="more columns of every data set with classes: nll, ece, …")
+        ranking.Metrics,
+        Field(
+            description="more columns of classes: nll, ece, …; or what ranks, the first first, as "
+            "F1Score(average=macro) or module:callable, as {NAME: max} where that isn't known"
+        ),
     ] = []
     predictions: Annotated[
         Literal["probabilities", "labels"],
@@ -160,7 +164,7 @@ class Study(Settings):
             settings = ", ".join(f"{key.replace('_', ' ')} {given[key]}" for key in given)
             alone = names.count(spec.name) == 1
             title = spec.name if alone else f"{spec.name} ({settings or 'as it is'})"
-            titled[title] = dataset_at(spec, ("data", i))
+            titled[title] = ranking.ranked(self.metrics, dataset_at(spec, ("data", i)))
         if len(titled) < len(self.data):
             raise PageError(("data",), "a data set is given twice")
         return titled
@@ -240,6 +244,7 @@ class Study(Settings):
                 entry=entry.label,
                 dataset=title,
                 metric=entry.data[title][1].metrics[0],
+                higher=ranking.higher_is_better(self.metrics).get(entry.data[title][1].metrics[0]),
                 base=entry.spec(spec),
                 space=spaces[entry.label],
                 search=search,

@@ -7,7 +7,7 @@ Pydantic has checked each value by itself, and `resolved` that every name stands
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lightning_bench.bench.study import claims, compatibility, looks, randomness
+from lightning_bench.bench.study import claims, compatibility, looks, losses, randomness, ranking
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
@@ -144,13 +144,10 @@ def _metrics(study: Study) -> Iterator[PageError]:
 
 def _class_metrics(study: Study) -> Iterator[PageError]:
     for i, metric in enumerate(study.metrics):
-        at = ("metrics", i)
+        at = ("metrics", metric if isinstance(study.metrics, dict) else i)
         if metric not in CLASS_METRICS:
-            hint = nearest(metric, CLASS_METRICS)
-            yield PageError(at, f"there is no metric {metric!r} of classes{hint}")
-        elif study.metrics.index(metric) < i:
-            yield PageError(at, f"{metric} is given twice")
-        elif not any(shown([metric], dataset) for dataset in study.datasets.values()):
+            continue
+        if not any(shown([metric], dataset) for dataset in study.datasets.values()):
             yield PageError(at, _no_class_metric(metric, study))
         elif study.predictions == "labels" and CLASS_METRICS[metric].of_probabilities:
             yield PageError(at, f"{metric} needs probabilities, but the page keeps labels alone")
@@ -322,6 +319,8 @@ RULES = (
     PageRule("data", "every data set is read by an entry", _data),
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
+    PageRule("ranking", "of every metric it is known whether more is better", ranking.breaches),
+    PageRule("losses", "a recipe's loss is for the task of its data", losses.breaches),
     PageRule("class metrics", "`metrics` can be computed on a data set", _class_metrics),
     PageRule("probes", "every probe is known", _probes),
     PageRule("margin", "a margin is positive, of a data set or of a primary metric", _margin),

@@ -41,6 +41,9 @@ RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "freeze": st.booleans(),
     "steps": st.none(),  # instead of epochs
     "accumulate": st.integers(1, 64),
+    "loss": st.sampled_from(["", "focal", "module:loss"]),
+    "loss_args": st.just({}),
+    "class_weights": st.sampled_from(["", "balanced", (1.0, 2.0)]),
 }
 recipes = st.fixed_dictionaries({}, optional=RECIPE_VALUES)
 seeds = st.integers(0, 2**32 - 1)
@@ -192,6 +195,9 @@ def test_released_defaults_never_change() -> None:
         "freeze": False,
         "accumulate": 1,
         "steps": None,
+        "loss": "",
+        "loss_args": {},
+        "class_weights": "",
     }
     assert spec({"lr": 0.01}, 3, args={"width": 16}).key == "0a581474f1f0b1f717aa"
 
