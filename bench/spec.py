@@ -10,9 +10,10 @@ what was done before, keeps every older key. So a default, once released, never 
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lightning_bench.data.dataset import SplitBy
 from lightning_bench.models.tasks import loss_names
@@ -146,6 +147,31 @@ class DataSpec(Settings):
         Annotated[float, Field(gt=0, le=1, description="part of the shorter side that is seen")]
         | None
     ) = None
+
+    columns: Annotated[
+        tuple[str, ...], Field(strict=False, description="of a table: what a model reads")
+    ] = ()
+    label: Annotated[
+        tuple[str, ...],
+        BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+        Field(strict=False, description="of a table: the label's column, or several"),
+    ] = ()
+    task: Literal["", "classify", "multilabel", "regress"] = ""
+    split_column: Annotated[
+        str, Field(description="of a table: train, val or test in each row")
+    ] = ""
+    config: Annotated[str, Field(description="of the hub: the folder of its Parquet files")] = ""
+    revision: Annotated[str, Field(description="of the hub: the commit")] | None = None
+    title: Annotated[str, Field(exclude=True, description="what tables call it")] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_source(cls, value: Any) -> Any:
+        """`{name: tickets, source: table:tickets.csv}` gives a source a name of one's own."""
+        if isinstance(value, Mapping) and "source" in value:
+            named = {"name": value["source"], "title": value.get("title") or value.get("name", "")}
+            return {**{k: v for k, v in value.items() if k != "source"}, **named}
+        return value
 
     @model_validator(mode="after")
     def _both_moments(self) -> Self:

@@ -171,7 +171,7 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
         before=from_plan.before(plan, store),
         neutral=[metric for probe in PROBES.values() for metric in probe.metrics],
         higher_is_better={**ranking.directions(study)},
-        percent=[*PERCENT, *ranking.shares(study.metrics), *_shifted(datasets.values())],
+        percent=[*PERCENT, *ranking.shares(study), *_shifted(datasets.values())],
         published=published_pages.for_study(study, against),
         facts={
             "data": "; ".join(

@@ -16,7 +16,9 @@ _OF_ONE_LENGTH = {
 def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
     """Settings that would do nothing on this data set, or beside the others: a mistaken claim."""
     given = recipe.model_dump(exclude_defaults=True)
-    useless = given.keys() & (OF_IMAGES if dataset.kind == "text" else {"whole_words"})
+    useless = given.keys() & (OF_IMAGES if dataset.kind != "image" else {"whole_words"})
+    if dataset.task in {"regress", "multilabel"}:  # what is mixed are classes
+        useless |= given.keys() & {"mixup", "cutmix"}
     if dataset.task not in MASKED:
         useless |= given.keys() & {"whole_words"}
     if dataset.task != "classify" or recipe.loss not in {"", "cross-entropy"}:

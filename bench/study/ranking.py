@@ -5,7 +5,7 @@ first that a data set can have ranks. A list of nothing but class metrics (`nll`
 adds columns, since every record has these.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -59,13 +59,18 @@ def higher_is_better(metrics: Metrics) -> dict[str, bool]:
 
 def more_is_better(metrics: Metrics, metric: str) -> bool:
     """Whether more of a data set's first metric is better."""
-    stated = higher_is_better(metrics)
-    return stated[metric] if metric in stated else HIGHER_IS_BETTER[metric]
+    return _directions([metric], higher_is_better(metrics))[metric]
 
 
-def shares(metrics: Metrics) -> list[str]:
-    """Those that tables print in per cent."""
-    return [name for name in ranking(metrics) if parse(name).is_share]
+def _directions(names: Iterable[str], stated: Mapping[str, bool]) -> dict[str, bool]:
+    known = {**HIGHER_IS_BETTER, **stated}
+    return {n: known[n] if n in known else parse(n).higher_is_better is not False for n in names}
+
+
+def shares(study: "Study") -> list[str]:
+    """The metrics by name that tables print in per cent."""
+    shown = {name for dataset in study.datasets.values() for name in dataset.metrics}
+    return sorted(name for name in shown - HIGHER_IS_BETTER.keys() if parse(name).is_share)
 
 
 def breaches(study: "Study") -> Iterator[PageError]:
@@ -115,4 +120,6 @@ def _problem(name: str) -> str:
 def directions(study: "Study") -> Mapping[str, bool]:
     """Of all that a study's tables show by name, whether more is better."""
     known = {name: metric.higher_is_better for name, metric in CLASS_METRICS.items()}
-    return {**known, **HIGHER_IS_BETTER, **higher_is_better(study.metrics)}
+    shown = [name for dataset in study.datasets.values() for name in dataset.metrics]
+    stated = higher_is_better(study.metrics)
+    return {**known, **HIGHER_IS_BETTER, **stated, **_directions(shown, stated)}

@@ -14,9 +14,13 @@ from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue as model_catalogue
+from lightning_bench.models.registry import user_code
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Entry, Study
+
+#: Models of images that read rows of numbers, too.
+OF_ROWS = ("mlp",)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class ResolvedEntry:
     def shown_stage(self, data: DataSpec) -> RunSpec | None:
         """The run of a stage that is itself the entry's result on this data."""
         for run in reversed(self.lineage):
-            if run.stage.shown and run.spec.data == data:
+            # A title is none of what is trained on.
+            if run.stage.shown and run.spec.data.model_dump() == data.model_dump():
                 return run.spec
         return None
 
@@ -126,14 +131,26 @@ def _read(study: "Study", label: str, kind: str) -> dict[str, tuple[DataSpec, Da
         for (title, dataset), spec in zip(study.datasets.items(), study.data, strict=True)
         if spec.name in own or not own
     }
-    read = {title: pair for title, pair in met.items() if pair[1].kind == kind}
+    read = {title: pair for title, pair in met.items() if _reads(entry.model, kind, pair[1])}
     if not read:
         _, other = next(iter(met.values()))
         raise PageError(
             ("entries", label, "model"),
-            f"{entry.model} reads {kind}s, but {other.name} is a data set of {other.kind}s",
+            f"{entry.model} reads {kind}s, but {other.name} is a data set of {_things(other)}",
         )
     return read
+
+
+def _reads(model: str, kind: str, dataset: DataSet) -> bool:
+    """Whether a model reads a data set; rows of numbers those that flatten what they read."""
+    if dataset.kind == "table":
+        return model in OF_ROWS or (kind == "image" and user_code.is_user_model(model))
+    return dataset.kind == kind
+
+
+def _things(dataset: DataSet) -> str:
+    known = ", ".join(OF_ROWS)
+    return f"numbers, which {known} read" if dataset.kind == "table" else f"{dataset.kind}s"
 
 
 def _as_wanted(

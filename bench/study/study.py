@@ -160,13 +160,14 @@ class Study(Settings):
         names = [spec.name for spec in self.data]
         titled = {}
         for i, spec in enumerate(self.data):
-            given = spec.model_dump(exclude_defaults=True, exclude={"name", "sample"})
+            given = spec.model_dump(exclude_defaults=True, exclude={"name", "sample", "title"})
             settings = ", ".join(f"{key.replace('_', ' ')} {given[key]}" for key in given)
             alone = names.count(spec.name) == 1
-            title = spec.name if alone else f"{spec.name} ({settings or 'as it is'})"
+            plain = spec.name if alone else f"{spec.name} ({settings or 'as it is'})"
+            title = spec.title or plain
             titled[title] = ranking.ranked(self.metrics, dataset_at(spec, ("data", i)))
         if len(titled) < len(self.data):
-            raise PageError(("data",), "a data set is given twice")
+            raise PageError(("data",), "a data set is given twice, or a title")
         return titled
 
     @cached_property
@@ -244,7 +245,7 @@ class Study(Settings):
                 entry=entry.label,
                 dataset=title,
                 metric=entry.data[title][1].metrics[0],
-                higher=ranking.higher_is_better(self.metrics).get(entry.data[title][1].metrics[0]),
+                higher=ranking.more_is_better(self.metrics, entry.data[title][1].metrics[0]),
                 base=entry.spec(spec),
                 space=spaces[entry.label],
                 search=search,
