@@ -10,18 +10,17 @@ what was done before, keeps every older key. So a default, once released, never 
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from lightning_bench.data.dataset import SplitBy
-from lightning_bench.models.tasks import loss_names
+from lightning_bench.models.tasks import loss_names, optimizer_names
 
 KEY_VERSION = 1
 
-Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lamb"]
-Schedule = Literal["constant", "linear", "cosine"]
 Interpolation = Literal["bicubic", "bilinear"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 #: Model arguments that name a repository of weights; where it lies on a machine is in no key.
@@ -31,6 +30,8 @@ WEIGHTS = frozenset({"encoder", "weights"})
 Source = Literal["weights", "order", "augmentation", "dropout", "shots", "split"]
 
 Scalar = bool | int | float | str | None
+#: What an optimiser of another library may be given.
+Argument = Scalar | list[Scalar]
 
 
 class Settings(BaseModel):
@@ -39,18 +40,44 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+class Group(Settings):
+    """Factors of the learning rate and of weight decay for parameters by their names."""
+
+    match: Annotated[str, Field(min_length=1, description="a regular expression, anywhere in it")]
+    lr: Annotated[float, Field(ge=0, description="factor")] = 1.0
+    weight_decay: Annotated[float, Field(ge=0, description="factor")] = 1.0
+
+    @field_validator("match")
+    @classmethod
+    def _pattern(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from None
+        return value
+
+
 class Recipe(Settings):
     """How a model is trained; the same for every entry of a study unless the page says so."""
 
     epochs: Annotated[int, Field(ge=0, description="0 only scores the weights it starts from")] = 10
     batch_size: Annotated[int, Field(ge=1, description="global, over all devices")] = 64
-    optimizer: Optimizer = "adamw"
+    optimizer: Annotated[
+        str,
+        Field(description="sgd, adam, adamw, adagrad, lamb, timm/…, torch/…, module:callable"),
+    ] = "adamw"
     lr: Annotated[float, Field(gt=0, description="peak learning rate")] = 1e-3
     weight_decay: Annotated[float, Field(ge=0, description="not on biases and norms")] = 0.0
     momentum: Annotated[float, Field(ge=0, lt=1, description="of sgd")] = 0.9
     beta1: Annotated[float, Field(ge=0, lt=1, description="of adam, adamw, lamb")] = 0.9
     beta2: Annotated[float, Field(ge=0, lt=1, description="of adam, adamw, lamb")] = 0.999
-    schedule: Schedule = "cosine"
+    schedule: Annotated[
+        str,
+        Field(
+            description="constant, linear, cosine, one-cycle, trapezoid, triangle, step, "
+            "inverse-sqrt, module:callable"
+        ),
+    ] = "cosine"
     warmup: Annotated[float, Field(ge=0, le=1, description="fraction of all steps")] = 0.0
     clip_norm: Annotated[float, Field(gt=0)] | None = None
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -87,6 +114,22 @@ class Recipe(Settings):
         Literal["", "balanced"]
         | Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False)]
     ) = ""
+
+    optimizer_args: Annotated[dict[str, Argument], Field(description="as betas: [0.9, 0.99]")] = {}
+    schedule_args: dict[str, Scalar] = {}
+    groups: Annotated[
+        tuple[Group, ...],
+        Field(strict=False, description="other rates by parameter name, the first that matches"),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _known_optimizer(self) -> Self:
+        problem = optimizer_names.optimizer_problem(self.optimizer, self.optimizer_args)
+        if problem := problem or optimizer_names.schedule_problem(
+            self.schedule, self.schedule_args
+        ):
+            raise ValueError(problem)
+        return self
 
     @model_validator(mode="after")
     def _known_loss(self) -> Self:
@@ -201,6 +244,10 @@ class RunSpec(Settings):
     probes: Annotated[tuple[str, ...], Field(description="measures of the model, an epoch")] = ()
     metrics: Annotated[
         tuple[str, ...], Field(description="instead of the data set's own; the first ranks")
+    ] = ()
+
+    callbacks: Annotated[
+        tuple[str, ...], Field(description="the user's own of Lightning, module:callable")
     ] = ()
 
     @property

@@ -74,8 +74,10 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
 
 
 def user_names(spec: RunSpec) -> tuple[str, ...]:
-    """What of the user's own a run calls beside its model: its loss and metrics."""
-    named = [spec.recipe.loss, *(parse(metric).name for metric in spec.metrics)]
+    """What of the user's own a run calls beside its model: loss, optimiser, metrics, callbacks."""
+    recipe = spec.recipe
+    named = [recipe.loss, recipe.optimizer, recipe.schedule]
+    named += [parse(spelled).name for spelled in (*spec.metrics, *spec.callbacks)]
     return tuple(dict.fromkeys(name for name in named if user_code.is_user_model(name)))
 
 

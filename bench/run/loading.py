@@ -154,4 +154,5 @@ def _criterion(
 def optimisation(recipe: Recipe) -> Optimisation:
     """The part of a recipe that the optimiser needs."""
     names = Optimisation.__dataclass_fields__
-    return Optimisation(**{name: getattr(recipe, name) for name in names})
+    named = {name: getattr(recipe, name) for name in names if not name.startswith("_")}
+    return Optimisation(**{**named, "groups": [g.model_dump() for g in recipe.groups]})

@@ -10,13 +10,22 @@ from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import user_code
 from lightning_bench.models.tasks import loss_names
+from lightning_bench.models.tasks.metric_names import parse
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Study
 
 
 def breaches(study: "Study") -> Iterator[PageError]:
-    """What is wrong with the losses of entries and stages."""
+    """What is wrong with the losses of entries and stages, and with callables of one's own."""
+    for i, spelled in enumerate(study.callbacks):
+        try:
+            callback = parse(spelled)
+            if not callback.own:
+                raise ModelError(f"{spelled}: a callback is one of yours, as module:callable")
+            user_code.locate(callback.name)
+        except ModelError as error:
+            yield PageError(("callbacks", i), str(error))
     for entry in study.resolved.values():
         for _, dataset in entry.data.values():
             for setting, message in _of_recipe(entry.recipe, dataset):
@@ -38,8 +47,9 @@ def _of_recipe(recipe: Recipe, dataset: DataSet) -> Iterator[tuple[str, str]]:
             "class_weights",
             f"{len(weights)} weights, but {dataset.name} has {dataset.classes} classes",
         )
-    if ":" in recipe.loss:
-        try:
-            user_code.locate(recipe.loss)
-        except ModelError as error:
-            yield "loss", str(error)
+    for setting in ("loss", "optimizer", "schedule"):
+        if ":" in (name := getattr(recipe, setting)):
+            try:
+                user_code.locate(name)
+            except ModelError as error:
+                yield setting, str(error)

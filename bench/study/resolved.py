@@ -36,6 +36,7 @@ class ResolvedEntry:
     lineage: list[StageRun]  # that it starts from, in the order of training
     probes: tuple[str, ...]
     metrics: ranking.Metrics
+    callbacks: tuple[str, ...] = ()
 
     def spec(self, data: DataSpec, seed: int = 0) -> RunSpec:
         """Its run on this data with this seed."""
@@ -48,6 +49,7 @@ class ResolvedEntry:
             weights=self.page.weights,
             probes=self.probes,
             metrics=ranking.chosen(self.metrics, dataset_of(data)),
+            callbacks=self.callbacks,
         )
 
     def shown_stage(self, data: DataSpec) -> RunSpec | None:
@@ -83,6 +85,7 @@ def resolve(study: "Study") -> dict[str, ResolvedEntry]:
                 ).items()
             },
             metrics=study.metrics,
+            callbacks=tuple(study.callbacks),
             lineage=before,
             probes=tuple(study.probes),
         )

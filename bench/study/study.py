@@ -88,6 +88,9 @@ class Study(Settings):
         Literal["probabilities", "labels"],
         Field(description="what is kept of each test example, beside its label"),
     ] = "probabilities"
+    callbacks: Annotated[
+        list[str], Field(description="Lightning callbacks of your own, as module:callable(x=1)")
+    ] = []
     averages: Annotated[
         dict[str, list[str]], Field(description="columns of means over data sets, by title")
     ] = {}

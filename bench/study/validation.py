@@ -320,7 +320,11 @@ RULES = (
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
     PageRule("ranking", "of every metric it is known whether more is better", ranking.breaches),
-    PageRule("losses", "a recipe's loss is for the task of its data", losses.breaches),
+    PageRule(
+        "losses",
+        "a loss is for its task, and own callables are there",
+        losses.breaches,
+    ),
     PageRule("class metrics", "`metrics` can be computed on a data set", _class_metrics),
     PageRule("probes", "every probe is known", _probes),
     PageRule("margin", "a margin is positive, of a data set or of a primary metric", _margin),
