@@ -18,13 +18,15 @@ from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules import contract
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.data.sources import repository
-from lightning_bench.models.registry import registry
-from lightning_bench.models.tasks import TASKS, loss_names
+from lightning_bench.models.registry import registry, user_code
+from lightning_bench.models.tasks import TASKS, loss_names, own_callable
 from lightning_bench.models.tasks.losses import Loss, balanced
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.task import Task
 from lightning_bench.models.weights import preprocessing
 from lightning_bench.models.weights.heads import add_pair_head
+
+own_callable.import_with(user_code.import_module)
 
 
 class DataProblem(Exception):

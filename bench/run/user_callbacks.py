@@ -11,8 +11,8 @@ from typing import Any
 import pytorch_lightning as pl
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.tasks.measures import own_callable
 from lightning_bench.models.tasks.metric_names import parse
+from lightning_bench.models.tasks.own_callable import own_callable
 
 #: Lightning's own callbacks that would do what the harness does, by any of its packages' names.
 REFUSED = {

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.tasks.measures import own_callable
+from lightning_bench.models.tasks.own_callable import own_callable
 
 
 class Loss(nn.Module):

@@ -10,8 +10,8 @@ import torchmetrics
 from torch import Tensor
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.registry import user_code
 from lightning_bench.models.tasks.metric_names import OURS, MetricName, parse
+from lightning_bench.models.tasks.own_callable import own_callable
 from lightning_bench.models.tasks.scores import SCORES
 
 #: What a callable's first parameter is called that is given probabilities.
@@ -82,15 +82,6 @@ def _fresh(make: Callable[[], torchmetrics.Metric], predicted: Tensor, target: T
     values = torch.as_tensor(metric(predicted, target), dtype=torch.float64)
     # Of several targets the mean, as R2Score has it by itself.
     return values.mean() if values.ndim == 1 else values
-
-
-def own_callable(name: str) -> Callable[..., Any]:
-    """What `module:callable` names; a ModelError where the module has none of this name."""
-    module = user_code.import_module(name)
-    found = getattr(module, name.rpartition(":")[2], None)
-    if not callable(found):
-        raise ModelError(f"{name}: the module has nothing to call by this name")
-    return found  # type: ignore[no-any-return]
 
 
 def _shape(value: object) -> str:

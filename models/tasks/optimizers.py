@@ -8,7 +8,7 @@ from torch import nn, optim
 
 from lightning_bench.common.messages import first_line, nearest
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.tasks.measures import own_callable
+from lightning_bench.models.tasks.own_callable import own_callable
 
 Groups = list[dict[str, Any]]
 

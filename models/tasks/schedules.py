@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from lightning_bench.models.errors import ModelError
-from lightning_bench.models.tasks.measures import own_callable
+from lightning_bench.models.tasks.own_callable import own_callable
 
 Factor = Callable[[float], float]
 

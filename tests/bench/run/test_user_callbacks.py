@@ -8,6 +8,8 @@ from pytorch_lightning.callbacks import Timer
 from lightning_bench.bench.plan import source_digests
 from lightning_bench.bench.run import user_callbacks
 from lightning_bench.models.errors import ModelError
+from lightning_bench.models.registry import user_code
+from lightning_bench.models.tasks import own_callable
 from tests import factory
 
 OWN = """
@@ -30,6 +32,7 @@ class Plain: pass
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_watch.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
+    own_callable.import_with(user_code.import_module)
 
 
 def test_a_callback_gets_its_arguments_and_its_state_again() -> None:
