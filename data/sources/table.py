@@ -176,11 +176,12 @@ def describe(
     of_class = ", by class" if task == "classify" else ""
     how = f"; a tenth of train each for {' and '.join(carved)}{of_class}, seed 0" if carved else ""
     metrics = {"classify": ("accuracy",), "regress": ("R2Score", "MeanAbsoluteError")}
-    facts: dict[str, Any] = {
+    of_kind: dict[Kind, dict[str, Any]] = {
         "text": {"tokenizer": "train:8000", "vocab_size": 8000, "length": 128},
         "image": {"channels": 3, "image_size": 64},
         "table": {"channels": len(features), "image_size": 1, "features": features},
-    }[kind]
+    }
+    facts = of_kind[kind]
     if prefix == "hub":
         facts |= {"repository": path, "revision": revision, "files": _patterns(files, config)}
     return DataSet(

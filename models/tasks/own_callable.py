@@ -25,4 +25,4 @@ def own_callable(name: str) -> Callable[..., Any]:
     found = getattr(_importers[0](name), name.rpartition(":")[2], None)
     if not callable(found):
         raise ModelError(f"{name}: the module has nothing to call by this name")
-    return found  # type: ignore[no-any-return]
+    return found

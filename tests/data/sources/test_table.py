@@ -190,3 +190,27 @@ def test_settings_of_a_table_are_refused_elsewhere_and_a_near_name_is_told() -> 
     write("tickets.csv", ["text", "label"], TEXTS)
     with pytest.raises(DataError, match=r"did you mean 'tickets\.csv'"):
         find("table:ticket.csv")
+
+
+def test_any_data_set_of_the_hub_is_read_by_its_columns(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for split, rows in {"train": TEXTS, "validation": TEXTS[:6]}.items():
+        place = folder / "mirror/some/reviews/data"
+        place.mkdir(parents=True, exist_ok=True)
+        body, stars = zip(*rows, strict=True)
+        table = pa.table({"id": range(len(rows)), "body": body, "stars": stars})
+        pq.write_table(table, place / f"{split}-00000-of-00001.parquet")
+    monkeypatch.setenv(locations.DATA, str(folder / "mirror"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    entry = find("hub:some/reviews", columns=("body",), label=("stars",), tokenizer="train:400")
+    assert (entry.repository, entry.labels) == ("some/reviews", ("no", "yes"))
+    assert entry.splits == {"train": 36, "val": 6, "test": 4}
+    assert entry.carved == ("test",)
+    readers = source_splits.source_splits(entry)
+    assert {name: len(reader.labels("")) for name, reader in readers.items()} == {
+        "train": 40,
+        "val": 6,
+    }
+    with pytest.raises(DataError, match="some/other"):
+        find("hub:some/other", label=("stars",))
