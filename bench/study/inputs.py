@@ -27,6 +27,11 @@ def dataset_of(spec: DataSpec) -> DataSet:
     return _dataset_of(spec, user_code.project_folders() if ":" in spec.name else ())
 
 
+def forget_datasets() -> None:
+    """Have every data set looked up anew, as where another takes its place."""
+    _dataset_of.cache_clear()
+
+
 @cache
 def _dataset_of(spec: DataSpec, folders: tuple[Path, ...]) -> DataSet:
     del folders

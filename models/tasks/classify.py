@@ -19,14 +19,14 @@ class Classify(Task):
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """The mean cross-entropy, of smoothed labels if the recipe says so."""
         if self.criterion is not None:
-            return self.criterion(output, target, training=True)  # type: ignore[no-any-return]
+            return self.criterion(output, target, training=True)
         return F.cross_entropy(output, target, label_smoothing=self.label_smoothing)
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         """Each example's cross-entropy; of several right classes the first one's."""
         if target.ndim == 1:
             if self.criterion is not None:
-                return self.criterion(output, target, training=False)  # type: ignore[no-any-return]
+                return self.criterion(output, target, training=False)
             return F.cross_entropy(output, target, reduction="none")
         first = target[:, 0]
         return F.cross_entropy(output, first, reduction="none", ignore_index=NO_LABEL)[

@@ -55,7 +55,7 @@ class Loss(nn.Module):
     def _losses(self, output: Tensor, target: Tensor, smoothing: float) -> Tensor:
         if self._own is not None:
             more = {"weights": self.weights} if self._weighted else {}
-            return self._own(output, target, **self.arguments, **more)  # type: ignore[no-any-return]
+            return self._own(output, target, **self.arguments, **more)
         match self.name:
             case "cross-entropy":
                 return F.cross_entropy(
@@ -128,4 +128,4 @@ def balanced(target: Tensor, outputs: int, *, labels: bool) -> list[float]:
     else:
         counts = torch.bincount(target.long(), minlength=outputs).double()
         weights = torch.where(counts > 0, len(target) / (outputs * counts.clamp(min=1)), 0.0)
-    return weights.tolist()  # type: ignore[no-any-return]
+    return weights.tolist()

@@ -14,13 +14,13 @@ class MultiLabel(Task):
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """The mean over examples and labels."""
         if self.criterion is not None:
-            return self.criterion(output, target, training=True)  # type: ignore[no-any-return]
+            return self.criterion(output, target, training=True)
         return F.binary_cross_entropy_with_logits(output, target.to(output.dtype))
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         """Each example's mean over its labels."""
         if self.criterion is not None:
-            return self.criterion(output, target, training=False)  # type: ignore[no-any-return]
+            return self.criterion(output, target, training=False)
         each = F.binary_cross_entropy_with_logits(output, target.to(output.dtype), reduction="none")
         return each.mean(1)
 

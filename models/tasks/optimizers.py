@@ -47,8 +47,9 @@ def _make(
         return kind(groups, **_taken(kind, {"lr": lr, "weight_decay": weight_decay}), **arguments)
     from timm.optim import create_optimizer_v2, list_optimizers  # timm takes seconds to import
 
-    if rest.removeprefix("lookahead_") not in (known := list_optimizers()):
-        raise ModelError(f"timm has no optimizer {rest!r}{nearest(rest, known)}")
+    there = [str(each) for each in list_optimizers()]
+    if rest.removeprefix("lookahead_") not in there:
+        raise ModelError(f"timm has no optimizer {rest!r}{nearest(rest, there)}")
     return create_optimizer_v2(groups, opt=rest, lr=lr, weight_decay=weight_decay, **arguments)
 
 

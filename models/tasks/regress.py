@@ -14,13 +14,13 @@ class Regress(Task):
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """The mean squared error of the batch."""
         if self.criterion is not None:
-            return self.criterion(output, target, training=True)  # type: ignore[no-any-return]
+            return self.criterion(output, target, training=True)
         return F.mse_loss(_like(output, target), target)
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         """Each example's squared error."""
         if self.criterion is not None:
-            return self.criterion(output, target, training=False)  # type: ignore[no-any-return]
+            return self.criterion(output, target, training=False)
         errors = F.mse_loss(_like(output, target), target, reduction="none")
         return errors if errors.ndim == 1 else errors.mean(1)
 
