@@ -122,6 +122,20 @@ class Recipe(Settings):
         Field(strict=False, description="other rates by parameter name, the first that matches"),
     ] = ()
 
+    @field_validator("optimizer")
+    @classmethod
+    def _optimizer_name(cls, value: str) -> str:
+        if problem := optimizer_names.optimizer_problem(value, {}):
+            raise ValueError(problem)
+        return value
+
+    @field_validator("loss")
+    @classmethod
+    def _loss_name(cls, value: str) -> str:
+        if problem := loss_names.problem(value, {}):
+            raise ValueError(problem)
+        return value
+
     @model_validator(mode="after")
     def _known_optimizer(self) -> Self:
         problem = optimizer_names.optimizer_problem(self.optimizer, self.optimizer_args)
