@@ -10,16 +10,25 @@ what was done before, keeps every older key. So a default, once released, never 
 import hashlib
 import json
 import math
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
 
 from lightning_bench.data.dataset import SplitBy
+from lightning_bench.models.tasks import loss_names, optimizer_names
 
 KEY_VERSION = 1
 
-Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lamb"]
-Schedule = Literal["constant", "linear", "cosine"]
 Interpolation = Literal["bicubic", "bilinear"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 #: Model arguments that name a repository of weights; where it lies on a machine is in no key.
@@ -29,6 +38,8 @@ WEIGHTS = frozenset({"encoder", "weights"})
 Source = Literal["weights", "order", "augmentation", "dropout", "shots", "split"]
 
 Scalar = bool | int | float | str | None
+#: What an optimiser of another library may be given.
+Argument = Scalar | list[Scalar]
 if TYPE_CHECKING:
     Nested = Any
 else:  #: Scalars, and lists and mappings of them.
@@ -41,18 +52,44 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+class Group(Settings):
+    """Factors of the learning rate and of weight decay for parameters by their names."""
+
+    match: Annotated[str, Field(min_length=1, description="a regular expression, anywhere in it")]
+    lr: Annotated[float, Field(ge=0, description="factor")] = 1.0
+    weight_decay: Annotated[float, Field(ge=0, description="factor")] = 1.0
+
+    @field_validator("match")
+    @classmethod
+    def _pattern(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from None
+        return value
+
+
 class Recipe(Settings):
     """How a model is trained; the same for every entry of a study unless the page says so."""
 
     epochs: Annotated[int, Field(ge=0, description="0 only scores the weights it starts from")] = 10
     batch_size: Annotated[int, Field(ge=1, description="global, over all devices")] = 64
-    optimizer: Optimizer = "adamw"
+    optimizer: Annotated[
+        str,
+        Field(description="sgd, adam, adamw, adagrad, lamb, timm/…, torch/…, module:callable"),
+    ] = "adamw"
     lr: Annotated[float, Field(gt=0, description="peak learning rate")] = 1e-3
     weight_decay: Annotated[float, Field(ge=0, description="not on biases and norms")] = 0.0
     momentum: Annotated[float, Field(ge=0, lt=1, description="of sgd")] = 0.9
     beta1: Annotated[float, Field(ge=0, lt=1, description="of adam, adamw, lamb")] = 0.9
     beta2: Annotated[float, Field(ge=0, lt=1, description="of adam, adamw, lamb")] = 0.999
-    schedule: Schedule = "cosine"
+    schedule: Annotated[
+        str,
+        Field(
+            description="constant, linear, cosine, one-cycle, trapezoid, triangle, step, "
+            "inverse-sqrt, module:callable"
+        ),
+    ] = "cosine"
     warmup: Annotated[float, Field(ge=0, le=1, description="fraction of all steps")] = 0.0
     clip_norm: Annotated[float, Field(gt=0)] | None = None
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -81,6 +118,50 @@ class Recipe(Settings):
     steps: Annotated[int, Field(ge=1, description="of the optimiser, instead of epochs")] | None = (
         None
     )
+    loss: Annotated[
+        str, Field(description="cross-entropy, binary, focal, mse, mae, huber, module:callable")
+    ] = ""
+    loss_args: dict[str, Scalar] = {}
+    class_weights: (
+        Literal["", "balanced"]
+        | Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False)]
+    ) = ""
+
+    optimizer_args: Annotated[dict[str, Argument], Field(description="as betas: [0.9, 0.99]")] = {}
+    schedule_args: dict[str, Scalar] = {}
+    groups: Annotated[
+        tuple[Group, ...],
+        Field(strict=False, description="other rates by parameter name, the first that matches"),
+    ] = ()
+
+    @field_validator("optimizer")
+    @classmethod
+    def _optimizer_name(cls, value: str) -> str:
+        if problem := optimizer_names.optimizer_problem(value, {}):
+            raise ValueError(problem)
+        return value
+
+    @field_validator("loss")
+    @classmethod
+    def _loss_name(cls, value: str) -> str:
+        if problem := loss_names.problem(value, {}):
+            raise ValueError(problem)
+        return value
+
+    @model_validator(mode="after")
+    def _known_optimizer(self) -> Self:
+        problem = optimizer_names.optimizer_problem(self.optimizer, self.optimizer_args)
+        if problem := problem or optimizer_names.schedule_problem(
+            self.schedule, self.schedule_args
+        ):
+            raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def _known_loss(self) -> Self:
+        if problem := loss_names.problem(self.loss, self.loss_args):
+            raise ValueError(problem)
+        return self
 
     @model_validator(mode="after")
     def _epochs_or_steps(self) -> Self:
@@ -140,6 +221,31 @@ class DataSpec(Settings):
         | None
     ) = None
 
+    columns: Annotated[
+        tuple[str, ...], Field(strict=False, description="of a table: what a model reads")
+    ] = ()
+    label: Annotated[
+        tuple[str, ...],
+        BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+        Field(strict=False, description="of a table: the label's column, or several"),
+    ] = ()
+    task: Literal["", "classify", "multilabel", "regress"] = ""
+    split_column: Annotated[
+        str, Field(description="of a table: train, val or test in each row")
+    ] = ""
+    config: Annotated[str, Field(description="of the hub: the folder of its Parquet files")] = ""
+    revision: Annotated[str, Field(description="of the hub: the commit")] | None = None
+    title: Annotated[str, Field(exclude=True, description="what tables call it")] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_source(cls, value: Any) -> Any:
+        """`{name: tickets, source: table:tickets.csv}` gives a source a name of one's own."""
+        if isinstance(value, Mapping) and "source" in value:
+            named = {"name": value["source"], "title": value.get("title") or value.get("name", "")}
+            return {**{k: v for k, v in value.items() if k != "source"}, **named}
+        return value
+
     @model_validator(mode="after")
     def _both_moments(self) -> Self:
         if (self.mean is None) != (self.std is None):
@@ -166,6 +272,13 @@ class RunSpec(Settings):
     ] = None
     weights: Annotated[str, Field(description="the published weights this one starts from")] = ""
     probes: Annotated[tuple[str, ...], Field(description="measures of the model, an epoch")] = ()
+    metrics: Annotated[
+        tuple[str, ...], Field(description="instead of the data set's own; the first ranks")
+    ] = ()
+
+    callbacks: Annotated[
+        tuple[str, ...], Field(description="the user's own of Lightning, module:callable")
+    ] = ()
 
     @property
     def key(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Task = Literal["classify", "regress", "masked-lm", "pretrain"]
+Task = Literal["classify", "multilabel", "regress", "masked-lm", "pretrain"]
 
 #: Which of the splits that are carved out of the training examples go by the run's seed: none, all,
 #: or the validation split alone.
@@ -44,7 +44,7 @@ class DataSet:
 
     name: str
     title: str
-    kind: Literal["image", "text"]
+    kind: Literal["image", "text", "table"]
     metrics: tuple[str, ...]  # the first one ranks
     splits: Mapping[str, int]
     policy: str
@@ -75,6 +75,10 @@ class DataSet:
     vocab_size: int = 0
     length: int = 0
     train_tokens: int = 0  # of the training split, about: for estimates of time alone
+    # tables of one's own, and of the hub
+    label_columns: tuple[str, ...] = ()  # one, or several labels or numbers of each example
+    split_column: str = ""  # which says of each row the split that it is of
+    features: tuple[str, ...] = ()  # numbers that a row is: columns, and words of columns
     # what a run asks for
     split: SplitBy = "fixed"  # what the run's seed draws of `carved`
     shots: int | None = None  # training examples a class, drawn by the run's seed
@@ -89,6 +93,8 @@ class DataSet:
                 if self.streamed
                 else "lightning_bench.data.modules.image_data"
             )
+        if self.kind == "table":
+            return "lightning_bench.data.modules.table_data"
         raw = self.task in MASKED or self.name.endswith("-nsp")
         return (
             "lightning_bench.data.modules.corpus"
@@ -155,7 +161,8 @@ class DataSet:
 
     def facts(self) -> dict[str, int]:
         """The model arguments that the data set decides."""
-        if self.kind == "image":
+        if self.kind != "text":
+            # A row of F numbers is to models F channels of one pixel.
             return {
                 "channels": self.channels,
                 "image_size": self.image_size,
@@ -170,6 +177,7 @@ class DataSet:
         asked = {"split", "shots", "shifts"}  # told by the run's key
         counted = self.__dataclass_fields__.keys() - prose - sizes - asked
         # Younger than the runs and caches that know the others.
-        plain = {"crop": 1.0, "interpolation": "bicubic"}
+        plain: dict[str, Any] = {"crop": 1.0, "interpolation": "bicubic"}
+        plain |= {"label_columns": (), "split_column": "", "features": ()}
         counted -= {name for name, value in plain.items() if getattr(self, name) == value}
         return {name: getattr(self, name) for name in counted}

@@ -3,10 +3,12 @@
 import base64
 import io
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
+
+from lightning_bench.data.dataset import DataSet
 
 #: No more classes than this are shown, evenly spread over all of them.
 CLASSES = 12
@@ -56,8 +58,19 @@ def text(label: str, columns: Sequence[str]) -> Example:
     return Example(label, tuple(_cut(" ".join(column.split())) for column in columns))
 
 
+def label_of(entry: DataSet, label: Any) -> str:
+    """A label in words: its class, those of several labels that hold, or the numbers."""
+    if entry.task == "multilabel":
+        return ", ".join(n for n, on in zip(entry.labels, label, strict=True) if on) or "none"
+    if np.ndim(label):
+        return ", ".join(f"{value:g}" for value in label)
+    return entry.labels[int(label)] if entry.labels else f"{label:g}"
+
+
 def spread(labels: np.ndarray) -> list[int]:
     """Rows of a split of texts whose labels differ as far as there are as many."""
+    if labels.ndim > 1:
+        return list(range(min(TEXTS, len(labels))))
     kinds = np.unique(labels)
     chosen = kinds[np.arange(min(TEXTS, len(kinds))) * len(kinds) // min(TEXTS, len(kinds))]
     each = max(1, TEXTS // len(chosen))

@@ -36,8 +36,8 @@ class MLP(nn.Module):
         self.head = nn.Linear(widths[-1], classes, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Classify images B×C×H×W."""
-        check_shape(x, self.shape)
+        """Classify images B×C×H×W, or rows of numbers B×F."""
+        check_shape(x[:, :, None, None] if x.ndim == 2 else x, self.shape)
         return self.head(self.hidden(x.flatten(1)))
 
 

@@ -10,6 +10,7 @@ import lightning_bench
 from lightning_bench.bench.cli import interruption
 from lightning_bench.bench.cli.commands.cancel import cancel_command
 from lightning_bench.bench.cli.commands.check import check_command
+from lightning_bench.bench.cli.commands.check_data import check_data_command
 from lightning_bench.bench.cli.commands.check_device import check_device_command
 from lightning_bench.bench.cli.commands.check_model import check_model_command
 from lightning_bench.bench.cli.commands.compare import compare_command, diff_command
@@ -59,6 +60,7 @@ app.command("sync")(sync_command)
 app.command("check")(check_command)
 app.command("reproduce")(reproduce_command)
 app.command("check-model")(check_model_command)
+app.command("check-data")(check_data_command)
 app.command("check-device")(check_device_command)
 
 

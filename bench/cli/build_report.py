@@ -141,9 +141,7 @@ def on_examples(plan: "Plan", store: "Store", a: str, b: str) -> list[OnExamples
 
 def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Request:
     """A plan's report as it is asked for, with what the catalogues of models and data know."""
-    from lightning_bench.bench.study import class_metrics, randomness
-    from lightning_bench.bench.study.class_metrics import CLASS_METRICS
-    from lightning_bench.data import catalogue as data_catalogue
+    from lightning_bench.bench.study import class_metrics, randomness, ranking
     from lightning_bench.reports.text import provenance_lines
 
     study = plan.study
@@ -183,11 +181,13 @@ def request_of(plan: "Plan", store: "Store", against: str | None = None) -> Requ
             # High in training is no merit.
             *sorted({name for dataset in datasets.values() for name in dataset.of_training}),
         ],
-        higher_is_better={
-            **{name: metric.higher_is_better for name, metric in CLASS_METRICS.items()},
-            **data_catalogue.HIGHER_IS_BETTER,
-        },
-        percent=[*PERCENT, *_shifted(datasets.values()), *_of_training(datasets.values())],
+        higher_is_better=dict(ranking.directions(study)),
+        percent=[
+            *PERCENT,
+            *ranking.shares(study),
+            *_shifted(datasets.values()),
+            *_of_training(datasets.values()),
+        ],
         published=published_pages.for_study(study, against),
         facts={
             "data": "; ".join(

@@ -19,6 +19,7 @@ from lightning_bench.bench.study.inputs import dataset_of
 from lightning_bench.data.dataset import MASKED, DataSet
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue
+from lightning_bench.models.tasks.optimizer_names import OPTIMIZERS
 
 #: Passes of the size of a forward one in a training step.
 _TRAINING = 3
@@ -28,7 +29,6 @@ _READ_AND_WRITTEN = 2
 #: neither an optimiser nor a backward pass.
 _EVALUATED = 0.5
 #: Tensors of the size of the weights, apart from weights and gradients.
-_OPTIMIZER_STATES = {"sgd": 1, "adagrad": 1, "adam": 2, "adamw": 2, "lamb": 2}
 #: What a process takes with torch and Lightning imported, before it has a model.
 _PROCESS_BYTES = 700 * 2**20
 
@@ -104,7 +104,7 @@ def workload(spec: RunSpec, dataset: DataSet, counts: Mapping[str, Any]) -> Work
     batches = steps * _TRAINING + scored / recipe.batch_size
     passes = (trained + scored) * padded
     micro = recipe.batch_size / recipe.accumulate if epochs and not recipe.freeze else 0
-    copies = 1 + bool(epochs) * (1 + _OPTIMIZER_STATES[recipe.optimizer]) + bool(recipe.ema)
+    copies = 1 + bool(epochs) * (1 + OPTIMIZERS.get(recipe.optimizer, 2)) + bool(recipe.ema)
     parameters = counts["parameters"]
     return Workload(
         flops=passes * counts["flops"],

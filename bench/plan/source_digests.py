@@ -21,6 +21,7 @@ from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.registry import user_code
 from lightning_bench.models.registry.instantiate import class_paths
+from lightning_bench.models.tasks.metric_names import parse
 
 PACKAGE = "lightning_bench"
 _HERE = Path(__file__).parents[2]
@@ -72,13 +73,22 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
         extra += (_STREAMED,)
     if spec.model.args.get("encoder"):
         extra += (_ENCODER_CACHE,)
-    own = user_code.is_user_model(spec.model.name)
-    if own and model_catalogue.find(spec.model.name).form == "lightning":
+    own = user_names(spec)
+    theirs = user_code.is_user_model(spec.model.name)
+    if theirs and model_catalogue.find(spec.model.name).form == "lightning":
         extra += (_OWN_TRAINING,)
-    folders = user_code.project_folders() if own else ()
-    found = _of_run(spec.model.name, spec.data, extra, folders)
-    nested = _of_nested(spec.model.args.values()) if own else {}
+    folders = user_code.project_folders() if own or theirs else ()
+    found = _of_run(spec.model.name, spec.data, (*extra, *own), folders)
+    nested = _of_nested(spec.model.args.values()) if theirs else {}
     return dict(sorted({**found, **_digests(nested)}.items())) if nested else found
+
+
+def user_names(spec: RunSpec) -> tuple[str, ...]:
+    """What of the user's own a run calls beside its model: loss, optimiser, metrics, callbacks."""
+    recipe = spec.recipe
+    named = [recipe.loss, recipe.optimizer, recipe.schedule]
+    named += [parse(spelled).name for spelled in (*spec.metrics, *spec.callbacks)]
+    return tuple(dict.fromkeys(name for name in named if user_code.is_user_model(name)))
 
 
 def _of_nested(args: Iterable[object]) -> dict[str, Path]:
@@ -105,6 +115,10 @@ def _of_run(
     del folders  # where the model is looked for
     dataset = dataset_of(data_spec)
     theirs, modules = _of_model(model)
+    for name in filter(user_code.is_user_model, extra):
+        files, more = _of_model(name)
+        theirs, modules = theirs | files, (*modules, *more)
+    extra = tuple(name for name in extra if not user_code.is_user_model(name))
     ours = files_behind((_TRAINING, *modules, dataset.module, task_module(dataset), *extra))
     facts = repr(sorted(dataset.what_counts().items())).encode()
     return {

@@ -90,6 +90,9 @@ def _prepared(entry: DataSet, mirror: Path, count: int) -> FewExamples:
     if entry.name.startswith("folder:"):
         _copy_folder(entry.source, mirror / "folder", count)
         return FewExamples(replace(small, source=str(mirror / "folder")), mirror)
+    if entry.name.startswith("table:"):  # in memory anyway
+        where = str(folders.place(entry.source).resolve())
+        return FewExamples(replace(small, source=where), mirror, sampled=False)
     if entry.repository is None and entry.name in _FEW_OF:
         return FewExamples(_FEW_OF[entry.name](entry, count), mirror, sampled=False)
     if entry.repository is None:

@@ -27,7 +27,7 @@ from lightning_bench.bench.rehearse.random_weights import NoConfiguration
 from lightning_bench.bench.run import initial_weights, loading
 from lightning_bench.bench.run.initial_weights import WeightsFile, same_outputs
 from lightning_bench.bench.spec import WEIGHTS, DataSpec, ModelSpec, RunSpec
-from lightning_bench.bench.study.inputs import dataset_of
+from lightning_bench.bench.study.inputs import dataset_of, forget_datasets
 from lightning_bench.common import memory
 from lightning_bench.common.folders import CACHE_VARIABLE
 from lightning_bench.common.processes import die_with_parent, send_output
@@ -124,7 +124,7 @@ class Rehearsal:
         count = _EXAMPLES * spec.recipe.accumulate
         few = few_examples.prepare(dataset_of(spec.data), self.job.folder / "data", count)
         few_examples.use(few)
-        dataset_of.cache_clear()
+        forget_datasets()
         if str(few):
             self.real.append(str(few))
         return few

@@ -18,12 +18,15 @@ from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules import contract
 from lightning_bench.data.modules.contract import DataModule
 from lightning_bench.data.sources import repository
-from lightning_bench.models.registry import registry
-from lightning_bench.models.tasks import TASKS
+from lightning_bench.models.registry import registry, user_code
+from lightning_bench.models.tasks import TASKS, loss_names, own_callable
+from lightning_bench.models.tasks.losses import Loss, balanced
 from lightning_bench.models.tasks.optimisation import Optimisation
 from lightning_bench.models.tasks.task import Task
 from lightning_bench.models.weights import preprocessing
 from lightning_bench.models.weights.heads import add_pair_head
+
+own_callable.import_with(user_code.import_module)
 
 
 class DataProblem(Exception):
@@ -97,15 +100,27 @@ def load_model(
         raise DataProblem(str(error)) from error
 
 
-def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
-    """The LightningModule of a data set's task."""
+def make_task(
+    model: torch.nn.Module,
+    entry: DataSet,
+    recipe: Recipe,
+    *,
+    metrics: tuple[str, ...] = (),
+    labels: Callable[[], torch.Tensor] | None = None,
+) -> Task:
+    """The LightningModule of a data set's task.
+
+    `metrics` are those of the run, where it has its own; `labels` gives the training split's.
+    """
     kind: type[Task] = getattr(importlib.import_module(task_module(entry)), TASKS[entry.task])
     task = kind(
         model,
         label_smoothing=recipe.label_smoothing,
         optimisation=optimisation(recipe),
-        metrics=entry.metrics,
+        metrics=metrics or entry.metrics,
         tests=entry.tests,
+        criterion=_criterion(recipe, entry, labels),
+        outputs=entry.classes,
     )
     if recipe.freeze:
         task.freeze_body()
@@ -116,7 +131,30 @@ def make_task(model: torch.nn.Module, entry: DataSet, recipe: Recipe) -> Task:
     return task
 
 
+def _criterion(
+    recipe: Recipe, entry: DataSet, labels: Callable[[], torch.Tensor] | None
+) -> Loss | None:
+    """The loss that a recipe names; None for the task's own."""
+    if not recipe.loss and not recipe.class_weights:
+        return None
+    of_labels = entry.task == "multilabel"
+    weights = None if isinstance(recipe.class_weights, str) else list(recipe.class_weights)
+    if recipe.class_weights == "balanced":
+        if labels is None:
+            weights = [1.0] * entry.classes  # nothing is trained
+        else:
+            weights = balanced(labels(), entry.classes, labels=of_labels)
+    loss = Loss(
+        recipe.loss or loss_names.of_task(entry.task),
+        arguments=recipe.loss_args,
+        label_smoothing=recipe.label_smoothing,
+        weights=weights,
+    )
+    return loss.of_labels() if of_labels else loss
+
+
 def optimisation(recipe: Recipe) -> Optimisation:
     """The part of a recipe that the optimiser needs."""
     names = Optimisation.__dataclass_fields__
-    return Optimisation(**{name: getattr(recipe, name) for name in names})
+    named = {name: getattr(recipe, name) for name in names if not name.startswith("_")}
+    return Optimisation(**{**named, "groups": [g.model_dump() for g in recipe.groups]})

@@ -327,10 +327,9 @@ def _environment(package: str, rank: Rank) -> Any:
     """Our ranks as the cluster environment of either package."""
     if package == "pytorch_lightning":
         return RankEnvironment(rank)
-    from lightning.fabric.plugins.environments import LightningEnvironment  # type: ignore[attr-defined]
-
+    environments: Any = importlib.import_module("lightning.fabric.plugins.environments")
     own = {k: v for k, v in vars(RankEnvironment).items() if k not in {"__init__", "__dict__"}}
-    made = type("RankEnvironment", (LightningEnvironment,), own)()
+    made = type("RankEnvironment", (environments.LightningEnvironment,), own)()
     made._rank = rank
     return made
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from lightning_bench.bench.execute.job import Strategy
 from lightning_bench.bench.plan import source_digests
-from lightning_bench.bench.run import initial_weights
+from lightning_bench.bench.run import initial_weights, user_callbacks
 from lightning_bench.bench.run.callbacks import (
     FailureCallback,
     FinalWeights,
@@ -162,7 +162,13 @@ def train_once(
         # Texts come in many lengths, images in one size: so each graph is made once, and does not
         # depend on which batch came first, as on going on from a checkpoint.
         model.compile(dynamic=data.entry.kind == "text")
-    task = make_task(model, data.entry, spec.recipe)
+    task = make_task(
+        model,
+        data.entry,
+        spec.recipe,
+        metrics=spec.metrics,
+        labels=lambda: data.train_dataloader().target,
+    )
     too_many = class_metrics.too_many(data.entry, data.sizes) if keep_probabilities else ""
     if keep_probabilities:
         task.keep_probabilities(class_metrics.tests_kept(data.entry), classes_only=bool(too_many))
@@ -186,11 +192,16 @@ def train_once(
     test = TestResults(data.sizes, probe, trained, make_array_probe(spec, data))
     callbacks: list[pl.Callback] = [HeartbeatCallback(), history.curve, test]
     callbacks += [StrictTraining()] if strict else []
+    own = user_callbacks.make(spec.callbacks)
+    callbacks += own
     callbacks.append(FailureCallback(partial(_report, control, strict)))
     final = FinalWeights(keep_weights)
     if loader:
         validation = evaluated(data.val_dataloader())
         state = resumed.state if resumed else None
+        if own and state:
+            user_callbacks.restore(own, state["own_callbacks"])
+        history.own_callbacks = own
         pacing = ControlCallback(loader, control, history.state, state, len(validation))
         callbacks += [pacing, final]
     trainer = make_trainer(spec.recipe, epochs, rank, device, strategy, callbacks)
@@ -343,6 +354,7 @@ class History:
         self.curve = LearningCurve(on_epoch, val_size, epochs, before["validation_s"], probe)
         self.attempts: list[int] = [*before["attempts"], *([resumed.attempt] if resumed else [])]
         self.earlier_s: float = before["total_s"]
+        self.own_callbacks: list[pl.Callback] = []
         for epoch in epochs:
             on_epoch(epoch)
         # As if there had been no interruption.
@@ -356,7 +368,8 @@ class History:
 
     def state(self) -> State:
         """The part of the checkpoint state that a later attempt begins its history with."""
-        return {
+        own = {"own_callbacks": user_callbacks.states(self.own_callbacks)}
+        return (own if self.own_callbacks else {}) | {
             "curve": [epoch.model_dump_json() for epoch in self.curve.epochs],
             "validation_s": self.curve.validation_s,
             "train_s": self.train_s,

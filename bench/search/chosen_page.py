@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from lightning_bench.bench.store.trial import Ledger
-from lightning_bench.bench.study.search_space import ARGS, Values
+from lightning_bench.bench.study.search_space import ARGS, Values, with_settings
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Study
@@ -39,7 +39,8 @@ def _page(study: "Study", dataset: str, chosen: dict[str, Values], seed: int | N
     if seed is not None:
         page["seeds"] = [seed]
     spec = dict(zip(study.datasets, study.data, strict=True))[dataset]
-    page["data"] = [spec.model_dump(mode="json", exclude_defaults=True)]
+    title = {"title": spec.title} if spec.title else {}
+    page["data"] = [spec.model_dump(mode="json", exclude_defaults=True) | title]
     if margin := study.margin_on(dataset, study.datasets[dataset].metrics[0]):
         page["margin"] = margin
     page["entries"] = {}
@@ -50,7 +51,11 @@ def _page(study: "Study", dataset: str, chosen: dict[str, Values], seed: int | N
             plain["data"] = [own for own in plain["data"] if own["name"] == spec.name]
         args = {k.removeprefix(ARGS): v for k, v in values.items() if k.startswith(ARGS)}
         recipe = {k: v for k, v in values.items() if not k.startswith(ARGS)}
-        plain |= {"args": {**entry.args, **args}, "recipe": {**entry.recipe, **recipe}}
+        # An entry's mapping takes the place of the study's, and so has all of it.
+        shared = {**study.recipe.model_dump(mode="json", exclude_unset=True), **entry.recipe}
+        nested = {name.partition(".")[0] for name in recipe if "." in name}
+        own = entry.recipe | {name: shared[name] for name in nested}
+        plain |= {"args": {**entry.args, **args}, "recipe": with_settings(own, recipe)}
         page["entries"][label] = {key: value for key, value in plain.items() if value}
     page["scales"] = {study.scale: {}}
     header = (

@@ -22,10 +22,12 @@ OF_OWN_TRAINING = {
 def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
     """Settings that would do nothing on this data set, or beside the others: a mistaken claim."""
     given = recipe.model_dump(exclude_defaults=True)
-    useless = given.keys() & (OF_IMAGES if dataset.kind == "text" else {"whole_words"})
+    useless = given.keys() & (OF_IMAGES if dataset.kind != "image" else {"whole_words"})
+    if dataset.task in {"regress", "multilabel"}:  # what is mixed are classes
+        useless |= given.keys() & {"mixup", "cutmix"}
     if dataset.task not in MASKED:
         useless |= given.keys() & {"whole_words"}
-    if dataset.task != "classify":
+    if dataset.task != "classify" or recipe.loss not in {"", "cross-entropy"}:
         useless |= given.keys() & {"label_smoothing"}
     if recipe.precision != "fp16":
         useless |= given.keys() & {"loss_scale"}

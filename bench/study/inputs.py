@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning_bench.bench.spec import WEIGHTS, DataSpec
@@ -11,6 +12,7 @@ from lightning_bench.bench.study.page_errors import PageError
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
+from lightning_bench.models.registry import user_code
 from lightning_bench.models.weights import preprocessing
 from lightning_bench.models.weights.preprocessing import Preprocessing
 
@@ -19,9 +21,20 @@ if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Entry, Study
 
 
-@cache
 def dataset_of(spec: DataSpec) -> DataSet:
     """The catalogue's entry with the settings of a run."""
+    # What a path means hangs on the page, and on where the command runs.
+    return _dataset_of(spec, user_code.project_folders() if ":" in spec.name else ())
+
+
+def forget_datasets() -> None:
+    """Have every data set looked up anew, as where another takes its place."""
+    _dataset_of.cache_clear()
+
+
+@cache
+def _dataset_of(spec: DataSpec, folders: tuple[Path, ...]) -> DataSet:
+    del folders
     return data_catalogue.find(
         spec.name,
         image_size=spec.image_size,
@@ -34,6 +47,13 @@ def dataset_of(spec: DataSpec) -> DataSet:
         std=spec.std,
         interpolation=spec.interpolation,
         crop=spec.crop,
+        columns=spec.columns,
+        label=spec.label,
+        task=spec.task,
+        split_column=spec.split_column,
+        config=spec.config,
+        revision=spec.revision,
+        title=spec.title,
     )
 
 

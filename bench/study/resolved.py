@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue, ValidationError
 
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
+from lightning_bench.bench.study import ranking
 from lightning_bench.bench.study.compatibility import OF_OWN_TRAINING
 from lightning_bench.bench.study.inputs import dataset_at, dataset_of, preprocessed
 from lightning_bench.bench.study.page_errors import PageError, page_error
@@ -14,10 +15,14 @@ from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.registry import catalogue as model_catalogue
+from lightning_bench.models.registry import user_code
 from lightning_bench.models.registry.arguments import missing, needs
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Entry, Study
+
+#: Models of images that read rows of numbers, too.
+OF_ROWS = ("mlp",)
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class ResolvedEntry:
     data: dict[str, tuple[DataSpec, DataSet]]  # that it reads, by the study's titles of them
     lineage: list[StageRun]  # that it starts from, in the order of training
     probes: tuple[str, ...]
+    metrics: ranking.Metrics
+    callbacks: tuple[str, ...] = ()
 
     def spec(self, data: DataSpec, seed: int = 0) -> RunSpec:
         """Its run on this data with this seed."""
@@ -43,12 +50,15 @@ class ResolvedEntry:
             start=self.lineage[-1].spec if self.lineage else None,
             weights=self.page.weights,
             probes=self.probes,
+            metrics=ranking.chosen(self.metrics, dataset_of(data)),
+            callbacks=self.callbacks,
         )
 
     def shown_stage(self, data: DataSpec) -> RunSpec | None:
         """The run of a stage that is itself the entry's result on this data."""
         for run in reversed(self.lineage):
-            if run.stage.shown and run.spec.data == data:
+            # A title is none of what is trained on.
+            if run.stage.shown and run.spec.data.model_dump() == data.model_dump():
                 return run.spec
         return None
 
@@ -70,7 +80,14 @@ def resolve(study: "Study") -> dict[str, ResolvedEntry]:
             model=model,
             variant=variant,
             recipe=recipe,
-            data=_as_wanted(_read(study, label, variant.kind), weights, trained=trained),
+            data={
+                title: (spec, ranking.ranked(study.metrics, dataset))
+                for title, (spec, dataset) in _as_wanted(
+                    _read(study, label, variant.kind), weights, trained=trained
+                ).items()
+            },
+            metrics=study.metrics,
+            callbacks=tuple(study.callbacks),
             lineage=before,
             probes=tuple(study.probes),
         )
@@ -128,14 +145,27 @@ def _read(study: "Study", label: str, kind: str) -> dict[str, tuple[DataSpec, Da
         for (title, dataset), spec in zip(study.datasets.items(), study.data, strict=True)
         if spec.name in own or not own
     }
-    read = {title: pair for title, pair in met.items() if kind in {"any", pair[1].kind}}
+    read = {title: pair for title, pair in met.items() if _reads(entry.model, kind, pair[1])}
     if not read:
         _, other = next(iter(met.values()))
         raise PageError(
             ("entries", label, "model"),
-            f"{entry.model} reads {kind}s, but {other.name} is a data set of {other.kind}s",
+            f"{entry.model} reads {kind}s, but {other.name} is a data set of {_things(other)}",
         )
     return read
+
+
+def _reads(model: str, kind: str, dataset: DataSet) -> bool:
+    """Whether a model reads a data set; rows of numbers those that flatten what they read."""
+    own = kind in {"any", "image"} and user_code.is_user_model(model)
+    if dataset.kind == "table":
+        return model in OF_ROWS or own
+    return kind in {"any", dataset.kind}
+
+
+def _things(dataset: DataSet) -> str:
+    known = ", ".join(OF_ROWS)
+    return f"numbers, which {known} read" if dataset.kind == "table" else f"{dataset.kind}s"
 
 
 def _as_wanted(

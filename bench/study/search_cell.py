@@ -45,12 +45,13 @@ class Cell:
     search: Search
     known: Mapping[str, Argument]
     repeat: int | None = None  # which of several searches this is
+    higher: bool | None = None  # whether more is better, of a metric that the page names
     final_seed: int | None = None  # of the one run with what it chooses
 
     @property
     def higher_is_better(self) -> bool:
         """Whether more of the metric is better."""
-        return data_catalogue.HIGHER_IS_BETTER[self.metric]
+        return data_catalogue.HIGHER_IS_BETTER[self.metric] if self.higher is None else self.higher
 
     @cached_property
     def digest(self) -> str:

@@ -20,6 +20,8 @@ from lightning_bench.models.registry import arguments
 from lightning_bench.models.registry.arguments import Argument
 
 ARGS = "args."
+#: Settings of a recipe that are mappings; a space names what is in them, behind a dot.
+NESTED = ("loss_args", "optimizer_args", "schedule_args")
 DISTRIBUTIONS = ("float", "int", "choice")
 #: A value is at the edge of a range if it is this close to a bound, as a fraction of the range.
 EDGE = 0.02
@@ -191,7 +193,7 @@ def merge_spaces(
     Shared parameters `args.…` that the model hasn't got are left out; in an entry's own space they
     are a BadSpace, like every other mistake.
     """
-    settings = recipe.model_dump() | {
+    settings = _settings(recipe) | {
         ARGS + name: args.get(name, argument.default)
         for name, argument in known.items()
         if name not in from_data
@@ -229,8 +231,25 @@ def apply(
     """The recipe and the model's arguments with these values, arguments at default left out."""
     new = {name.removeprefix(ARGS): v for name, v in values.items() if name.startswith(ARGS)}
     settings = {name: value for name, value in values.items() if not name.startswith(ARGS)}
-    changed = Recipe.model_validate(recipe.model_dump(exclude_unset=True) | settings)
+    changed = Recipe.model_validate(with_settings(recipe.model_dump(exclude_unset=True), settings))
     return changed, arguments.check("model", known, {**args, **new})
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """What a space may name of a recipe; arguments that it gives as `optimizer_args.NAME`."""
+    given: dict[str, Any] = recipe.model_dump()
+    for name in NESTED:
+        given |= {f"{name}.{key}": value for key, value in given.pop(name).items()}
+    return given
+
+
+def with_settings(recipe: dict[str, Any], values: Mapping[str, Scalar]) -> dict[str, Any]:
+    """A recipe's settings with these values; `optimizer_args.NAME` changes that one alone."""
+    changed = dict(recipe)
+    for name, value in values.items():
+        setting, dot, key = name.partition(".")
+        changed[setting] = {**changed.get(setting, {}), key: value} if dot else value
+    return changed
 
 
 def _fits(name: str, parameter: Parameter, recipe: Recipe, known: Mapping[str, Argument]) -> None:
@@ -240,7 +259,7 @@ def _fits(name: str, parameter: Parameter, recipe: Recipe, known: Mapping[str, A
             if name.startswith(ARGS):
                 known[name.removeprefix(ARGS)].coerce(value, "the model")
             else:
-                Recipe.model_validate(recipe.model_dump() | {name: value})
+                Recipe.model_validate(with_settings(recipe.model_dump(), {name: value}))
         except (ModelError, ValidationError) as error:
             why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
             raise BadSpace(name, f"{name} can't be {value}: {why[:1].lower()}{why[1:]}") from None
@@ -276,6 +295,8 @@ def _unknown(name: str, settings: Mapping[str, Scalar], from_data: set[str]) -> 
         return f"{bare!r} comes from the data set"
     args = [key for key in settings if key.startswith(ARGS)]
     among = args if name.startswith(ARGS) else [key for key in settings if key not in args]
+    if name.partition(".")[0] in NESTED:
+        return f"{name} has no value in the recipe, which is the first trial's: give it one there"
     hint = f"; did you mean {ARGS}{name}?" if ARGS + name in settings else nearest(name, among)
     return f"{name!r} is no hyperparameter of this model or its recipe{hint}"
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from lightning_bench.bench.spec import DataSpec, Recipe, RunSpec, Scalar, Settings, Source
+from lightning_bench.bench.spec import DataSpec, Recipe, RunSpec, Settings, Source
 from lightning_bench.bench.study import claims as named_claims
 from lightning_bench.bench.study import looks as planned_looks
-from lightning_bench.bench.study import randomness, stages
+from lightning_bench.bench.study import randomness, ranking, stages
 from lightning_bench.bench.study.claims import Claim
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.durations import Duration
@@ -36,7 +36,7 @@ class Entry(Settings):
         dict[str, str],
         Field(description="of a LightningModule of one's own: what it logs, to the metric it is"),
     ] = {}
-    recipe: dict[str, Scalar] = {}
+    recipe: dict[str, Any] = {}
     group: str = ""
     published: Annotated[str, Field(description="the printed row that it reproduces")] = ""
     stands_for: Annotated[str, Field(description="the network whose place it takes here")] = ""
@@ -84,7 +84,11 @@ class Study(Settings):
         dict[str, float], Field(description="columns: the first epoch to reach it, by metric")
     ] = {}
     metrics: Annotated[
-        list[str], Field(description="more columns of every data set with classes: nll, ece, …")
+        ranking.Metrics,
+        Field(
+            description="more columns of classes: nll, ece, …; or what ranks, the first first, as "
+            "F1Score(average=macro) or module:callable, as {NAME: max} where that isn't known"
+        ),
     ] = []
     ranked_by: Annotated[
         str, Field(description="what is tested and ranked by, as accuracy_shift2; else the first")
@@ -93,6 +97,9 @@ class Study(Settings):
         Literal["probabilities", "labels"],
         Field(description="what is kept of each test example, beside its label"),
     ] = "probabilities"
+    callbacks: Annotated[
+        list[str], Field(description="Lightning callbacks of your own, as module:callable(x=1)")
+    ] = []
     averages: Annotated[
         dict[str, list[str]], Field(description="columns of means over data sets, by title")
     ] = {}
@@ -176,13 +183,14 @@ class Study(Settings):
         names = [spec.name for spec in self.data]
         titled = {}
         for i, spec in enumerate(self.data):
-            given = spec.model_dump(exclude_defaults=True, exclude={"name", "sample"})
+            given = spec.model_dump(exclude_defaults=True, exclude={"name", "sample", "title"})
             settings = ", ".join(f"{key.replace('_', ' ')} {given[key]}" for key in given)
             alone = names.count(spec.name) == 1
-            title = spec.name if alone else f"{spec.name} ({settings or 'as it is'})"
-            titled[title] = dataset_at(spec, ("data", i))
+            plain = spec.name if alone else f"{spec.name} ({settings or 'as it is'})"
+            title = spec.title or plain
+            titled[title] = ranking.ranked(self.metrics, dataset_at(spec, ("data", i)))
         if len(titled) < len(self.data):
-            raise PageError(("data",), "a data set is given twice")
+            raise PageError(("data",), "a data set is given twice, or a title")
         return titled
 
     @cached_property
@@ -260,6 +268,7 @@ class Study(Settings):
                 entry=entry.label,
                 dataset=title,
                 metric=entry.data[title][1].metrics[0],
+                higher=ranking.more_is_better(self.metrics, entry.data[title][1].metrics[0]),
                 base=entry.spec(spec),
                 space=spaces[entry.label],
                 search=search,

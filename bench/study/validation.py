@@ -14,8 +14,10 @@ from lightning_bench.bench.study import (
     compatibility,
     figures,
     looks,
+    losses,
     own_metrics,
     randomness,
+    ranking,
 )
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS, shown
 from lightning_bench.bench.study.page import Location
@@ -213,13 +215,10 @@ def _metrics(study: Study) -> Iterator[PageError]:
 def _class_metrics(study: Study) -> Iterator[PageError]:
     of_training = {name for dataset in study.datasets.values() for name in dataset.of_training}
     for i, metric in enumerate(study.metrics):
-        at = ("metrics", i)
+        at = ("metrics", metric if isinstance(study.metrics, dict) else i)
         if metric not in {*CLASS_METRICS, *of_training}:
-            hint = nearest(metric, [*CLASS_METRICS, *sorted(of_training)])
-            yield PageError(at, f"there is no metric {metric!r} of classes{hint}")
-        elif study.metrics.index(metric) < i:
-            yield PageError(at, f"{metric} is given twice")
-        elif not any(shown([metric], dataset) for dataset in study.datasets.values()):
+            continue
+        if not any(shown([metric], dataset) for dataset in study.datasets.values()):
             yield PageError(at, _no_class_metric(metric, study))
         elif (
             study.predictions == "labels"
@@ -404,6 +403,12 @@ RULES = (
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
     PageRule("ranked by", "`ranked_by` is a metric that every data set shows", _ranked_by),
+    PageRule("ranking", "of every metric it is known whether more is better", ranking.breaches),
+    PageRule(
+        "losses",
+        "a loss is for its task, and own callables are there",
+        losses.breaches,
+    ),
     PageRule("class metrics", "`metrics` can be computed on a data set", _class_metrics),
     PageRule("probes", "every probe is known", _probes),
     PageRule("margin", "a margin is positive, of a data set or of a primary metric", _margin),

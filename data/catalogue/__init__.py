@@ -2,9 +2,11 @@
 
 A page has `data_sets`, by name, and the `defaults` that they share; their fields are those of
 `DataSet` (data/dataset.py). Besides these names, `folder:PATH` is any folder of images
-(`PATH/CLASS/…` or `PATH/SPLIT/CLASS/…`), and `text:PATH` any .txt file (a paragraph is an example),
-folder of them, or parquet or .csv with a column `text`; a .csv with a column `label` too is to be
-classified. A relative PATH starts at the data mirror, so that a run's key holds no machine's path.
+(`PATH/CLASS/…` or `PATH/SPLIT/CLASS/…`), `table:PATH` any table of texts, numbers or image files
+with labels, `hub:OWNER/NAME` any data set of the hub that lies there as Parquet, and `text:PATH`
+any .txt file (a paragraph is an example), folder of them, or parquet or .csv with a column `text`;
+a .csv with a column `label` too is to be classified. A relative PATH starts at the page's folder,
+else at the data mirror, so that a run's key holds no machine's path.
 """
 
 from collections.abc import Iterator, Mapping
@@ -136,6 +138,13 @@ def find(
     std: tuple[float, ...] | None = None,
     interpolation: str | None = None,
     crop: float | None = None,
+    columns: tuple[str, ...] = (),
+    label: tuple[str, ...] = (),
+    task: str = "",
+    split_column: str = "",
+    config: str = "",
+    revision: str | None = None,
+    title: str = "",
 ) -> DataSet:
     """Return the entry of a name with these settings; DataError names the nearest known name."""
     prefix, colon, path = name.partition(":")
@@ -145,18 +154,42 @@ def find(
         from lightning_bench.data.sources.folder import describe  # looks at the disk
 
         entry = describe(path)
+    elif colon and prefix in {"table", "hub"}:
+        from lightning_bench.data.sources import table  # reads it
+
+        entry = table.describe(
+            name,
+            columns=columns,
+            label=label,
+            task=task,
+            split_column=split_column,
+            config=config,
+            revision=revision,
+        )
     elif colon and prefix == "text":
         entry = _users_texts(path)
     elif name in entries():
         entry = entries()[name]
     else:
         raise DataError(f"unknown data set {name!r}{nearest(name, entries())}")
+    _demand_table(entry, columns=columns, label=label, task=task, split_column=split_column)
+    if title:
+        entry = replace(entry, title=title)
     settings: dict[str, Any] = {"image_size": image_size, "length": length, "tokenizer": tokenizer}
     settings |= {"shots": shots, "shifts": shifts or None}
     if split != "fixed":
         entry = _split_by_seed(entry, split)
     settings |= {"mean": mean, "std": std, "interpolation": interpolation, "crop": crop}
     return _with(entry, {key: value for key, value in settings.items() if value is not None})
+
+
+def _demand_table(entry: DataSet, **given: object) -> None:
+    """A DataError where settings of a table are given for what is none."""
+    if entry.label_columns:
+        return
+    for name, value in given.items():
+        if value:
+            raise DataError(f"{entry.name} is no table:PATH or hub:OWNER/NAME, and has no {name}")
 
 
 def _split_by_seed(entry: DataSet, split: SplitBy) -> DataSet:
@@ -188,8 +221,10 @@ _OF_IMAGES = {"image_size", "shifts", "mean", "std", "interpolation", "crop"}
 def _with(entry: DataSet, settings: dict[str, Any]) -> DataSet:
     """The entry with other settings; those that mean nothing for it are a DataError."""
     for key in settings.keys() - {"shots"}:
-        if (key in _OF_IMAGES) != (entry.kind == "image"):
-            raise DataError(f"{entry.name} is a data set of {entry.kind}s and has no {key}")
+        of = "image" if key in _OF_IMAGES else "text"
+        if key != "shots" and of != entry.kind:
+            what = {"image": "images", "text": "texts", "table": "numbers"}[entry.kind]
+            raise DataError(f"{entry.name} is a data set of {what} and has no {key}")
     if settings.keys() & {"shots", "shifts"} and entry.task != "classify":
         raise DataError(f"{entry.name} has no classes: no shots of each, no shifts")
     changed = replace(entry, **settings)

@@ -126,6 +126,8 @@ class DataModule(pl.LightningDataModule, ABC):
 def _module(entry: DataSet, recipe: Mapping[str, Any]) -> str:
     """The module of a data set; what is cropped and resized at random is decoded as it is read."""
     embedded = entry.kind == "image" and not entry.columns
+    if entry.kind == "image" and entry.label_columns:
+        return "lightning_bench.data.modules.image_data"
     if entry.kind == "image" and recipe.get("resized_crop") and not embedded:
         return "lightning_bench.data.modules.streamed_images"
     return entry.module

@@ -107,7 +107,15 @@ class ImageData(DataModule):
 
     def examples(self) -> list[Example]:
         """A few training images of each class, or of some of the classes."""
-        names = self.entry.labels or self.names
+        names, labels = self.entry.labels or self.names, self._labels_of()["train"]
+        if self.entry.task != "classify":
+            return [
+                Example(
+                    previews.label_of(self.entry, labels[row]),
+                    picture=previews.picture([self.pixels("train", row)]),
+                )
+                for row in previews.spread(labels)
+            ]
         return [
             Example(
                 names[label] if label < len(names) else f"class {label}",
@@ -287,7 +295,8 @@ def load(entry: DataSet, *, sample: bool = False, split_seed: int = 0) -> cache.
     def fill(draft: cache.Draft) -> None:
         labels = {name: reader.labels(entry.label) for name, reader in readers.items()}
         for name, values in labels.items():
-            check_labels(f"{entry.name}/{name}", values, entry.classes)
+            if entry.task == "classify":
+                check_labels(f"{entry.name}/{name}", values, entry.classes)
         parts = split.assign_rows(entry, labels, sample=sample, seed=split_seed)
         for name, reader in readers.items():
             mine = {part: rows for part, (where, rows) in parts.items() if where == name}
@@ -317,7 +326,8 @@ def _decode(
     goal: dict[int, tuple[np.ndarray, int]] = {}
     for part, members in parts.items():
         pixels = draft.empty(f"{part}-pixels", (len(members), *shape), np.uint8)
-        draft.save(f"{part}-labels", labels[members].astype(np.int64))
+        of_classes = entry.task == "classify"
+        draft.save(f"{part}-labels", labels[members].astype(np.int64 if of_classes else np.float32))
         goal |= {int(row): (pixels, place) for place, row in enumerate(members)}
     decoded = decode_all(
         reader.where,

@@ -145,7 +145,7 @@ def _examples(
 ) -> list[Example]:
     return [
         previews.text(
-            entry.labels[labels[row]] if entry.labels else f"{labels[row]:g}",
+            previews.label_of(entry, labels[row]),
             [column[row] for column in columns],
         )
         for row in previews.spread(labels)
@@ -154,8 +154,8 @@ def _examples(
 
 def _labels(entry: DataSet, reader: Reader) -> np.ndarray:
     labels = reader.labels(entry.label)
-    if entry.task == "regress":
-        wrong = np.flatnonzero(~np.isfinite(labels))
+    if entry.task in {"regress", "multilabel"}:
+        wrong = np.flatnonzero(~np.isfinite(labels).reshape(len(labels), -1).all(1))
         if len(wrong):
             raise DataError(f"{reader.where}, row {wrong[0]}: label {labels[wrong[0]]}")
         return labels.astype(np.float32)

@@ -7,12 +7,14 @@ from lightning_bench.data.errors import DataError
 from lightning_bench.data.sources import locations
 from lightning_bench.data.sources.readers import FolderReader, Reader, TarReader, is_image
 
-_SPLITS = {
+#: Names of splits, and what they are called here.
+SPLITS = {
     "train": "train",
     "training": "train",
     "val": "val",
     "valid": "val",
     "validation": "val",
+    "dev": "val",
     "test": "test",
 }
 
@@ -27,12 +29,12 @@ def describe(path: str) -> DataSet:
     if isinstance(train, FolderReader):
         labels = train.classes
         classes = len(labels)
-        sizes = _carved({split: len(reader.files) for split, reader in readers.items()})
+        sizes = carved_sizes({split: len(reader.files) for split, reader in readers.items()})
     else:
         counted = {split: reader.labels("cls") for split, reader in readers.items()}
         classes = int(counted["train"].max()) + 1
         found = {split: len(labels) for split, labels in counted.items()}
-        sizes = _carved(found)
+        sizes = carved_sizes(found)
     how = f"; a tenth of train each for {' and '.join(carved)}, by class, seed 0" if carved else ""
     return DataSet(
         name=f"folder:{path}",
@@ -54,8 +56,8 @@ def describe(path: str) -> DataSet:
     )
 
 
-def _carved(found: dict[str, int]) -> dict[str, int]:
-    """The sizes of all splits: a tenth of train for each that a folder hasn't got."""
+def carved_sizes(found: dict[str, int]) -> dict[str, int]:
+    """The sizes of all splits: a tenth of train for each that there isn't."""
     sizes = dict.fromkeys(("train", "val", "test"), found["train"] // 10) | found
     sizes["train"] -= sum(sizes[split] for split in sizes.keys() - found.keys())
     return sizes
@@ -67,7 +69,7 @@ def splits(path: str) -> dict[str, Reader]:
     if not root.is_dir():
         raise DataError(f"there is no folder {root}")
     inside = {p.name.lower(): p for p in sorted(root.iterdir()) if p.is_dir()}
-    folders = {_SPLITS[name]: p for name, p in inside.items() if name in _SPLITS}
+    folders = {SPLITS[name]: p for name, p in inside.items() if name in SPLITS}
     if "train" not in folders:
         folders = {"train": root}
     classes = _classes(folders["train"])
@@ -75,8 +77,15 @@ def splits(path: str) -> dict[str, Reader]:
 
 
 def place(path: str) -> Path:
-    """Where a path leads: relative ones start at the data mirror, else at the working directory."""
-    return (locations.data_mirror() or Path()) / Path(path).expanduser()
+    """Where a path leads: a relative one from the page's folder, if it is there.
+
+    Else it starts at the data mirror, and without one at the working directory.
+    """
+    relative = Path(path).expanduser()
+    beside = locations.page_folder()
+    if beside is not None and (beside / relative).exists():
+        return beside / relative
+    return (locations.data_mirror() or Path()) / relative
 
 
 def _classes(root: Path) -> tuple[str, ...]:

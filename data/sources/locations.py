@@ -7,6 +7,13 @@ from pathlib import Path
 DATA = "BENCH_DATA"
 #: Likewise for model repositories, of which tokenisers are read here.
 MODELS = "BENCH_MODELS"
+#: The folder of the study's page, where that is a page of one's own.
+PAGE_FOLDER = "BENCH_PAGE_FOLDER"
+
+
+def page_folder() -> Path | None:
+    """The folder that the paths of a page are relative to."""
+    return _directory(PAGE_FOLDER)
 
 
 def data_mirror() -> Path | None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lightning_bench.data.dataset import DataSet
-from lightning_bench.data.sources import folder, repository, user_text
+from lightning_bench.data.sources import folder, repository, table, user_text
 from lightning_bench.data.sources.readers import Reader, reader_of
 
 
@@ -11,6 +11,8 @@ def source_splits(entry: DataSet, splits: tuple[str, ...] | None = None) -> dict
     """A reader of each of the source's splits, of all of them or of those that are asked for."""
     if entry.name.startswith("folder:"):
         return folder.splits(entry.source)
+    if entry.label_columns:
+        return table.splits(entry)
     if entry.repository is None:
         return user_text.splits(entry.source)
     wanted = {split: entry.files[split] for split in splits or entry.files if split in entry.files}

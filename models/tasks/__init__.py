@@ -23,6 +23,7 @@ from collections.abc import Mapping
 TASKS: Mapping[str, str] = {
     "classify": "Classify",
     "masked-lm": "MaskedLM",
+    "multilabel": "MultiLabel",
     "pretrain": "Pretrain",
     "regress": "Regress",
 }

@@ -10,7 +10,8 @@ from lightning_bench.models.tasks.class_probabilities import ClassProbabilities
 class Predictions(Metric):
     """Each scored example's index, target, prediction and perhaps loss, sorted by index.
 
-    Where `probabilities` are collected, too, rank 0 alone has them in the end.
+    Where `probabilities` are collected, too, rank 0 alone has them in the end. What is `scored`
+    keeps what each class is given on all ranks, for the metrics of it.
     """
 
     full_state_update = False
@@ -18,16 +19,23 @@ class Predictions(Metric):
     target: list[Tensor]
     predicted: list[Tensor]
     loss: list[Tensor]
+    scores: list[Tensor]
     probabilities: ClassProbabilities | None
 
-    def __init__(self) -> None:
+    def __init__(self, *, scored: bool = False) -> None:
         super().__init__()
         self.probabilities = None
-        for name in ("index", "target", "predicted", "loss"):
+        self.scored = scored
+        for name in ("index", "target", "predicted", "loss", *(("scores",) if scored else ())):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
     def update(
-        self, index: Tensor, target: Tensor, predicted: Tensor, loss: Tensor | None = None
+        self,
+        index: Tensor,
+        target: Tensor,
+        predicted: Tensor,
+        loss: Tensor | None = None,
+        scores: Tensor | None = None,
     ) -> None:
         """Add a batch."""
         self.index.append(index)
@@ -35,6 +43,8 @@ class Predictions(Metric):
         self.predicted.append(predicted)
         if loss is not None:
             self.loss.append(loss)
+        if scores is not None:
+            self.scores.append(scores)
 
     def compute(self) -> dict[str, Tensor]:
         """All ranks' examples, in the split's own order; `loss` only where it was given."""
@@ -47,6 +57,8 @@ class Predictions(Metric):
         }
         if len(self.loss):
             results["loss"] = _joined(self.loss)[order]
+        if self.scored:
+            results["scores"] = _joined(self.scores)[order]
         return results
 
 

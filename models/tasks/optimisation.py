@@ -1,13 +1,17 @@
 """Optimiser and learning-rate schedule, the same for every model."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn, optim
 
+from lightning_bench.models.errors import ModelError
+from lightning_bench.models.tasks import optimizers
 from lightning_bench.models.tasks.fsdp_tensors import sharded
 from lightning_bench.models.tasks.layer_decay import layers
+from lightning_bench.models.tasks.schedules import Factor, schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,17 +22,23 @@ class Optimisation:
     A batch is cut into `accumulate` parts, whose gradients add up to one step.
     """
 
-    optimizer: Literal["sgd", "adam", "adamw", "adagrad", "lamb"] = "adamw"
+    optimizer: str = "adamw"
     lr: float = 1e-3
     weight_decay: float = 0.0
     momentum: float = 0.9
     beta1: float = 0.9
     beta2: float = 0.999
-    schedule: Literal["constant", "linear", "cosine"] = "cosine"
+    schedule: str = "cosine"
     warmup: float = 0.0
     layer_decay: float = 1.0
     clip_norm: float | None = None
     accumulate: int = 1
+    optimizer_args: Mapping[str, Any] = field(default_factory=dict)
+    schedule_args: Mapping[str, Any] = field(default_factory=dict)
+    groups: Sequence[Mapping[str, Any]] = ()
+    _schedules: dict[tuple[int, int], Factor] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def set_rate(self, optimizer: optim.Optimizer, step: int, total_steps: int) -> None:
         """Give each group of the optimiser its learning rate at a step."""
@@ -49,6 +59,10 @@ class Optimisation:
                 return max(0.0, 1.0 - progress)
             case "cosine":
                 return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+        length = warmup_steps, total_steps
+        if length not in self._schedules:
+            self._schedules[length] = schedule(self.schedule, self.schedule_args, *length)
+        return self._schedules[length](min(1.0, progress))
 
     def optimizer_of(self, model: nn.Module) -> optim.Optimizer:
         """The optimiser of whatever is trained of a model."""
@@ -75,6 +89,13 @@ class Optimisation:
                 # As You et al., 2020, algorithm 2: no clipping of its own (that is `clip_norm`),
                 # and the trust ratio for every parameter, those without decay too.
                 return Lamb(groups, lr=self.lr, betas=betas, max_grad_norm=None, always_adapt=True)
+        return optimizers.make(
+            self.optimizer,
+            groups,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            arguments=self.optimizer_args,
+        )
 
     def _groups(self, model: nn.Module) -> list[dict[str, Any]]:
         """Parameters by weight decay and layer; each layer has its own learning rate."""
@@ -84,15 +105,25 @@ class Optimisation:
         else:
             layer_of = layers(model)
             last = max(layer_of.values())
-        groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
+        if pattern := optimizers.unmatched(model, self.groups):
+            raise ModelError(
+                f"groups: no parameter that is trained has {pattern!r} in its name; "
+                f"there are {', '.join(name for name, _ in trained[:8])}, …"
+            )
+        groups: dict[tuple[int, bool, int], list[nn.Parameter]] = {}
         for name, parameter in trained:
+            own = optimizers.group_of(name, self.groups)
             # Biases, norms and scalars have one dimension or none; decay is for matrices.
-            groups.setdefault((layer_of[name], parameter.ndim <= 1), []).append(parameter)
+            place = layer_of[name], parameter.ndim <= 1, -1 if own is None else own
+            groups.setdefault(place, []).append(parameter)
         return [
             {
                 "params": parameters,
-                "weight_decay": 0.0 if plain else self.weight_decay,
-                "lr": self.lr * self.layer_decay ** (last - layer),
+                "weight_decay": (0.0 if plain else self.weight_decay)
+                * (1.0 if own < 0 else self.groups[own]["weight_decay"]),
+                "lr": self.lr
+                * self.layer_decay ** (last - layer)
+                * (1.0 if own < 0 else self.groups[own]["lr"]),
             }
-            for (layer, plain), parameters in sorted(groups.items(), key=lambda item: item[0])
+            for (layer, plain, own), parameters in sorted(groups.items(), key=lambda item: item[0])
         ]

@@ -12,8 +12,10 @@ from torchmetrics import MeanMetric, Metric
 from lightning_bench.models.tasks.class_probabilities import ClassProbabilities
 from lightning_bench.models.tasks.collected_predictions import Predictions
 from lightning_bench.models.tasks.freezing import freeze_body, train_head
+from lightning_bench.models.tasks.losses import Loss
+from lightning_bench.models.tasks.measures import Measure
 from lightning_bench.models.tasks.optimisation import Optimisation
-from lightning_bench.models.tasks.scores import score
+from lightning_bench.models.tasks.scores import SCORES, score
 from lightning_bench.models.tasks.training_steps import Batch, Learner, Progress, Steps
 from lightning_bench.models.tasks.weight_average import Average
 
@@ -24,10 +26,13 @@ class Task(Learner, ABC):
     Nothing is logged a step, since `self.log` costs more than a small model's step: the losses
     add up in tensors and are read once an epoch, by whoever asks (`epoch_results`). `tests` names
     the test splits in the order of their loaders; metrics and predictions of all but the first
-    carry the split's name. `label_smoothing` is for losses of classes. Whoever trains sets
-    `progress.total_steps` before.
+    carry the split's name. `label_smoothing` is for losses of classes; a `criterion` takes the
+    place of the task's own loss. Of `outputs` (classes, labels or targets) metrics need the number.
+    Whoever trains sets `progress.total_steps` before.
     """
 
+    #: The task that `metrics` of a page are told of; none for one whose metrics are its own.
+    measured_as = ""
     #: A split may have fewer examples than there are ranks.
     allow_zero_length_dataloader_with_multiple_devices = True
 
@@ -39,23 +44,33 @@ class Task(Learner, ABC):
         metrics: Sequence[str] = ("accuracy",),
         tests: Sequence[str] = ("test",),
         label_smoothing: float = 0.0,
+        criterion: Loss | None = None,
+        outputs: int = 0,
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.model = model
         self.optimisation = optimisation
         self.label_smoothing = label_smoothing
+        self.criterion = criterion
         self.metrics = tuple(metrics)
+        #: Those that are not ours.
+        self.measures = {
+            name: Measure(name, task=self.measured_as, outputs=outputs)
+            for name in self.metrics
+            if self.measured_as and name not in SCORES
+        }
         self.tests = tuple(tests)
         self.head_only = False
         self.average: Average | None = None
         self.progress = Progress()
         self.train_loss = _mean()
         self.val_loss: Metric = _mean()
-        self.val_predictions = Predictions()
+        scored = any(measure.of_probabilities for measure in self.measures.values())
+        self.val_predictions = Predictions(scored=scored)
         self.val_index = torch.empty(0)  # the examples of the last validation
         self.test_losses = nn.ModuleList(_mean() for _ in self.tests)
-        self.test_predictions = nn.ModuleList(Predictions() for _ in self.tests)
+        self.test_predictions = nn.ModuleList(Predictions(scored=scored) for _ in self.tests)
 
     @abstractmethod
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
@@ -169,6 +184,7 @@ class Task(Learner, ABC):
             scores = {**self.scores(computed), "loss": loss.compute().item()}
             scores = {**self.test_scores(computed), **scores}
             metrics |= {f"{key}_{name}" if i else key: value for key, value in scores.items()}
+            computed.pop("scores", None)
             predictions |= {f"{name}_{key}" if i else key: v for key, v in computed.items()}
         return metrics, predictions
 
@@ -188,7 +204,13 @@ class Task(Learner, ABC):
 
     def scores(self, predictions: dict[str, Tensor]) -> dict[str, float]:
         """The metrics of a split."""
-        return score(self.metrics, predictions)
+        ours = score([name for name in self.metrics if name not in self.measures], predictions)
+        theirs = {name: measure(predictions) for name, measure in self.measures.items()}
+        return {name: ours[name] if name in ours else theirs[name] for name in self.metrics}
+
+    def class_scores(self, output: Tensor) -> Tensor:
+        """What each class of each example is given, for metrics of probabilities."""
+        return output
 
     def test_scores(self, predictions: dict[str, Tensor]) -> dict[str, float]:
         """What is known of a test split alone, once."""
@@ -203,7 +225,8 @@ class Task(Learner, ABC):
         if not batch.global_size:  # it only kept other ranks company
             return
         loss.update(self.losses(output, batch.target))
-        predictions.update(batch.indices, batch.target, self.predict(output))
+        given = {"scores": self.class_scores(output)} if predictions.scored else {}
+        predictions.update(batch.indices, batch.target, self.predict(output), **given)
         if predictions.probabilities is not None:
             predictions.probabilities.add(batch.indices, output)
 

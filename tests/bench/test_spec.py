@@ -8,21 +8,22 @@ import yaml
 from hypothesis import assume, given
 from pydantic import ValidationError
 
-from lightning_bench.bench.spec import Optimizer, Precision, Recipe, RunSpec, Schedule
+from lightning_bench.bench.spec import Precision, Recipe, RunSpec
 from lightning_bench.bench.study.load import load
+from lightning_bench.models.tasks.optimizer_names import OPTIMIZERS
 from tests import factory
 
 fractions = st.floats(0, 1, exclude_max=True)
 RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "epochs": st.integers(0, 1000),
     "batch_size": st.integers(1, 10_000),
-    "optimizer": st.sampled_from(get_args(Optimizer)),
+    "optimizer": st.sampled_from([*OPTIMIZERS, "timm/lion", "module:make"]),
     "lr": st.floats(1e-9, 10),
     "weight_decay": st.floats(0, 10),
     "momentum": fractions,
     "beta1": fractions,
     "beta2": fractions,
-    "schedule": st.sampled_from(get_args(Schedule)),
+    "schedule": st.sampled_from(["constant", "linear", "cosine", "triangle"]),
     "warmup": st.floats(0, 1),
     "clip_norm": st.none() | st.floats(1e-3, 100),
     "label_smoothing": fractions,
@@ -41,6 +42,12 @@ RECIPE_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "freeze": st.booleans(),
     "steps": st.none(),  # instead of epochs
     "accumulate": st.integers(1, 64),
+    "loss": st.sampled_from(["", "focal", "module:loss"]),
+    "loss_args": st.just({}),
+    "optimizer_args": st.just({}),
+    "schedule_args": st.just({}),
+    "groups": st.sampled_from([(), ({"match": "head", "lr": 2.0},)]),
+    "class_weights": st.sampled_from(["", "balanced", (1.0, 2.0)]),
 }
 recipes = st.fixed_dictionaries({}, optional=RECIPE_VALUES)
 seeds = st.integers(0, 2**32 - 1)
@@ -192,6 +199,12 @@ def test_released_defaults_never_change() -> None:
         "freeze": False,
         "accumulate": 1,
         "steps": None,
+        "loss": "",
+        "loss_args": {},
+        "class_weights": "",
+        "optimizer_args": {},
+        "schedule_args": {},
+        "groups": (),
     }
     assert spec({"lr": 0.01}, 3, args={"width": 16}).key == "0a581474f1f0b1f717aa"
 

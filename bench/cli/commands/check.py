@@ -95,15 +95,16 @@ def _metrics_of() -> "MetricOf":
 def _printed(study: "Study") -> "list[Printed]":
     """What is printed of each entry: in the row it reproduces, else the best in the column."""
     from lightning_bench.bench.plan.check_rules import Printed
-    from lightning_bench.data import catalogue as data_catalogue
+    from lightning_bench.bench.study import ranking
     from lightning_bench.reports.request import PERCENT
     from lightning_bench.reports.tables import published_pages
 
     rows = published_pages.for_study(study)
+    directions = ranking.directions(study)
     printed = []
     for name, dataset in study.datasets.items():
         for metric in dataset.metrics:
-            higher = data_catalogue.HIGHER_IS_BETTER.get(metric, True)
+            higher = directions.get(metric, True)
             scale = 100.0 if metric in PERCENT else 1.0
             here = [
                 (cell.value / scale, row)

@@ -71,6 +71,7 @@ def _facts(name: str, scale: str | None) -> dict[str, Any]:
 def _study(name: str, scale: str | None) -> dict[str, Any]:
     from lightning_bench.bench.study import claims, looks
     from lightning_bench.bench.study.load import find, load, scales
+    from lightning_bench.bench.study.ranking import ranking
 
     path = find(name)
     loaded = load(name, scale)
@@ -89,6 +90,7 @@ def _study(name: str, scale: str | None) -> dict[str, Any]:
         },
         **({"starts": origins} if (origins := loaded.origins()) else {}),
         **({"metrics": metrics} if (metrics := _class_metrics(loaded.metrics)) else {}),
+        **({"ranked by": list(by)} if (by := ranking(loaded.metrics)) else {}),
         "predictions": loaded.predictions,
         "seeds": loaded.seeds,
         "seeds vary": _vary(loaded),
@@ -104,7 +106,7 @@ def _class_metrics(names: Iterable[str]) -> dict[str, str]:
     """Metrics that a page's `metrics:` may name, and what they are."""
     from lightning_bench.bench.study.class_metrics import CLASS_METRICS
 
-    return {name: CLASS_METRICS[name].title for name in names}
+    return {name: CLASS_METRICS[name].title for name in names if name in CLASS_METRICS}
 
 
 def _vary(study: "Study") -> list[str]:

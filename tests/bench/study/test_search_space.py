@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.spec import Recipe
 from lightning_bench.bench.study.load import load
-from lightning_bench.bench.study.search_space import Parameter
+from lightning_bench.bench.study.search_space import BadSpace, Parameter, apply, merge_spaces
 
 PAGE = """\
 title: t
@@ -273,3 +274,36 @@ def test_zero_is_no_edge_and_a_choice_has_none() -> None:
     assert Parameter.model_validate({"float": [0, 0.1]}).edge(0.1) == "high"
     assert Parameter.model_validate({"choice": ["a", "b"]}).edge("a") is None
     assert Parameter.model_validate({"int": [2, 8], "step": 2}).grid() == [2, 4, 6, 8]
+
+
+def test_arguments_of_an_optimizer_are_searched_behind_its_name() -> None:
+    recipe = Recipe(
+        optimizer="torch/NAdam", optimizer_args={"momentum_decay": 0.004, "eps": 1e-8}, lr=0.01
+    )
+    shared = {
+        "optimizer_args.momentum_decay": Parameter.model_validate(
+            {"float": [0.001, 0.01], "log": True}
+        )
+    }
+    space = merge_spaces(shared, {}, recipe, {}, {}, set())
+    assert space.own() == {"optimizer_args.momentum_decay": 0.004}
+    changed, _ = apply({"optimizer_args.momentum_decay": 0.002}, recipe, {}, {})
+    assert changed.optimizer_args == {"momentum_decay": 0.002, "eps": 1e-8}
+    with pytest.raises(BadSpace, match="has no value in the recipe, which is the first trial's"):
+        merge_spaces({"optimizer_args.betaa": shared.popitem()[1]}, {}, recipe, {}, {}, set())
+
+
+def test_optimizers_schedules_and_losses_are_choices() -> None:
+    for name, choices in {
+        "optimizer": ["adamw", "timm/lion"],
+        "schedule": ["cosine", "trapezoid"],
+        "loss": ["", "focal"],
+        "class_weights": ["", "balanced"],
+    }.items():
+        shared = {name: Parameter.model_validate({"choice": choices})}
+        space = merge_spaces(shared, {}, Recipe(), {}, {}, set())
+        assert apply({name: choices[1]}, Recipe(), {}, {})[0].model_dump()[name] == choices[1]
+        assert list(space.own()) == [name]
+    wrong = {"optimizer": Parameter.model_validate({"choice": ["adamw", "adamww"]})}
+    with pytest.raises(BadSpace, match="optimizer can't be adamww"):
+        merge_spaces(wrong, {}, Recipe(), {}, {}, set())

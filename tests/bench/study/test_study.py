@@ -71,7 +71,11 @@ MISTAKES = [
     ("epochs: 2", "epochs: -1", ":8: recipe.epochs: .*greater than or equal to 0, not -1"),
     ("epochs: 2", "epochs: 0", ":8: 0 epochs train nothing: A needs `start` or `weights`"),
     ("epochs: 2", "epochs: two", ":8: recipe.epochs: .*valid integer, not 'two'"),
-    ("epochs: 2", "optimizer: adm", r":8: recipe.optimizer can't be 'adm'; did you mean 'adam'"),
+    (
+        "epochs: 2",
+        "optimizer: adm",
+        r":8: recipe.optimizer: there is no optimizer 'adm'; did you mean 'adam'",
+    ),
     ("{epochs: 2}", "[1]", ":8: recipe: "),
     ("title: t", "titel: t", r":1: unknown key 'titel'; did you mean 'title'\?"),
     ("title: t\n", "", ":1: the key 'title' is missing"),

@@ -36,7 +36,12 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "data": ({"data": ["digits", "polarity"]}, ("data", 1)),
     "measured": ({"measure": {"data": ["mnist"]}}, ("measure", "data", 0)),
     "metrics": ({"epochs_to": {"acuracy": 0.9}}, ("epochs_to", "acuracy")),
-    "class metrics": ({"metrics": ["nll", "brir"]}, ("metrics", 1)),
+    "ranking": ({"metrics": ["nll", "brir"]}, ("metrics", 1)),
+    "losses": (
+        {"entries": {"A": {"model": "mlp", "start": "first", "recipe": {"loss": "mse"}}}},
+        ("entries", "A", "recipe", "loss"),
+    ),
+    "class metrics": ({"metrics": ["nll"], "predictions": "labels"}, ("metrics", 0)),
     "probes": ({"probes": ["toeplits"]}, ("probes",)),
     "margin": ({"margin": {"digit": 0.5}}, ("margin", "digit")),
     "stages": ({"entries": {"B": {"model": "mlp"}}}, ("stages", "first")),
@@ -102,8 +107,13 @@ def test_a_rule_is_broken_alone_and_says_where(name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"metrics": ["brir"]}, "there is no metric 'brir' of classes; did you mean 'brier'?"),
+        ({"metrics": ["brir"]}, "there is no metric 'brir'; did you mean 'brier'?"),
         ({"metrics": ["ece", "nll", "ece"]}, "ece is given twice"),
+        ({"metrics": ["R2Score"]}, "R2Score is for regress, which no data set is"),
+        ({"metrics": ["F1Score"]}, "F1Score without an average is torchmetrics' micro"),
+        ({"metrics": {"R2Score": "min"}}, "of R2Score, more is better"),
+        ({"metrics": ["nll", "AUROC"]}, "nll is of the test alone and can't rank"),
+        ({"metrics": ["tests.factory:spec"]}, "tests.factory:spec: say whether more of it is"),
         ({"metrics": ["nll"], "predictions": "labels"}, "nll needs probabilities, but the page"),
         (
             {"metrics": ["top5"], "data": ["polarity"], "entries": {"B": {"model": "bag"}}},
@@ -118,7 +128,8 @@ def test_a_rule_is_broken_alone_and_says_where(name: str) -> None:
 def test_metrics_that_nothing_here_can_have_are_told(changes: dict[str, Any], says: str) -> None:
     page = {**PAGE, "entries": {"B": {"model": "mlp"}}, "stages": {}, **changes}
     study = with_arguments(Study.model_validate(page))
-    (breach,) = [b for rule in RULES if rule.name == "class metrics" for b in rule.breaches(study)]
+    rules = [rule for rule in RULES if rule.name in {"ranking", "class metrics"}]
+    breach = next(b for rule in rules for b in rule.breaches(study))
     assert str(breach).startswith(says)
 
 
