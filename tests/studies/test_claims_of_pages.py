@@ -13,7 +13,6 @@ from lightning_bench.reports.statistics.inference import blocks_needed
 from tests.studies.test_pages import one_line
 
 #: Pages whose rows are to be brought to six seeds by whoever is at work on them.
-NOT_YET = {"optimizers", "receptive-field", "toeplitz"}
 
 
 def blocks(study: Study) -> int:
@@ -40,7 +39,7 @@ def unclaimed(name: str) -> set[str]:
     return {scale for scales in said for scale in scales.split(", ")}
 
 
-@pytest.mark.parametrize("name", sorted(studies.pages().keys() - NOT_YET))
+@pytest.mark.parametrize("name", sorted(studies.pages()))
 def test_a_page_has_seeds_enough_for_a_claim_or_says_why_it_makes_none(name: str) -> None:
     silent = set()
     for scale in scales_of(studies.pages()[name]):
