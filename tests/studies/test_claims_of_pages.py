@@ -12,8 +12,6 @@ from lightning_bench.bench.study.study import Study
 from lightning_bench.reports.statistics.inference import blocks_needed
 from tests.studies.test_pages import one_line
 
-#: Pages whose rows are to be brought to six seeds by whoever is at work on them.
-
 
 def blocks(study: Study) -> int:
     """The most blocks of any comparison of two entries: seeds, or on the mean seeds × data sets.
