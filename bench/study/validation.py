@@ -217,6 +217,9 @@ def _class_metrics(study: Study) -> Iterator[PageError]:
     for i, metric in enumerate(study.metrics):
         at = ("metrics", metric if isinstance(study.metrics, dict) else i)
         if metric not in {*CLASS_METRICS, *of_training}:
+            if metric.endswith("_train"):  # all others rank, and are looked at there
+                hint = nearest(metric, sorted(of_training))
+                yield PageError(at, f"there is no metric {metric!r} of training{hint}")
             continue
         if not any(shown([metric], dataset) for dataset in study.datasets.values()):
             yield PageError(at, _no_class_metric(metric, study))

@@ -88,6 +88,11 @@ def test_every_printed_row_is_an_entry_or_said_to_be_published_only(name: str) -
 def test_printed_columns_stand_beside_columns_of_ours(name: str, scale: str) -> None:
     loaded = load(name, scale)
     ours = {f"{title}/{metric}" for title, of in loaded.datasets.items() for metric in of.metrics}
-    ours |= {"parameters", *(f"average/{title}" for title in loaded.averages)}
+    ours |= {
+        "parameters",
+        "throughput",
+        "core_days",
+        *(f"average/{title}" for title in loaded.averages),
+    }
     ours |= {f"{title}/{m}" for title, of in loaded.datasets.items() for m in of.reported}
     assert {ids for columns in loaded.published.values() for ids in columns.values()} <= ours

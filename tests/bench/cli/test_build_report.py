@@ -68,10 +68,12 @@ def test_an_attempt_that_runs_is_not_lost(page, tmp_path: Path) -> None:
 def test_a_report_is_current_for_the_files_that_are_there(page, tmp_path: Path) -> None:
     """Each page is made with its own figures; what a tracker wants is more than all of them."""
     study, store = load(page(PAGE)), Store(tmp_path / "store")
-    for run in study.runs():
+    for number, run in enumerate(study.runs(), start=1):
         today = dict(source_digests.of_run(run.spec))
+        cost = COST.model_copy(update={"parameters": number * 10_000})  # which a figure shows
         with store.claim(run.spec, 1) as folder:
-            store.write_record(folder, with_provenance(record(run.spec), sources=today))
+            made = record(run.spec, cost=cost)
+            store.write_record(folder, with_provenance(made, sources=today))
     plan, target, shown = make_plan(study, store), tmp_path / "report", []
 
     def make(*formats: Format) -> int:

@@ -85,7 +85,11 @@ MISTAKES = [
         "title: t\nmeasure: {data: [digit]}",
         r":2: digit is not in the study; did you mean 'digits'\?",
     ),
-    ("[digits]", "[digit]", r":3: unknown data set 'digit'; did you mean 'digits'\?"),
+    (
+        "[digits]",
+        "[digit]",
+        r":3: unknown data set 'digit'; did you mean 'digits' or 'digits-28'\?",
+    ),
     ("[digits]", "[]", ":3: data: .*at least 1 item"),
     ("model: mlp", "model: mpl", ":5: there is no model 'mpl'.*mlp"),
     ("model: mlp", "modle: mlp", r":5: unknown key .*; did you mean 'model'"),

@@ -33,9 +33,14 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
         ("entries", "A", "weights"),
     ),
     "starts": ({"stages": {"first": {"data": "cifar10"}}}, ("stages", "first", "data")),
+    "networks": (
+        {"entries": {**PAGE["entries"], "B": {"model": "torch.nn:Identity"}}},
+        ("entries", "B", "model"),
+    ),
     "data": ({"data": ["digits", "polarity"]}, ("data", 1)),
     "measured": ({"measure": {"data": ["mnist"]}}, ("measure", "data", 0)),
     "metrics": ({"epochs_to": {"acuracy": 0.9}}, ("epochs_to", "acuracy")),
+    "ranked by": ({"ranked_by": "acuracy"}, ("ranked_by",)),
     "ranking": ({"metrics": ["nll", "brir"]}, ("metrics", 1)),
     "losses": (
         {"entries": {"A": {"model": "mlp", "start": "first", "recipe": {"loss": "mse"}}}},
