@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from lightning_bench import studies
 from lightning_bench.bench.cli.app import app
+from lightning_bench.bench.spec import Recipe
+from lightning_bench.bench.study import ranking
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.load import scales
 from lightning_bench.bench.study.page import scalar
 from lightning_bench.bench.study.search_settings import Search
+from lightning_bench.bench.study.stages import NamedData
 from lightning_bench.bench.study.study import Entry, Study
 from lightning_bench.models.registry import catalogue as model_catalogue
 from lightning_bench.models.registry.contract import check
@@ -42,7 +46,10 @@ def test_every_command_is_listed() -> None:
 
 def test_the_pages_in_it_are_of_a_study() -> None:
     pages = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
-    cluster, search, study, own = map(scalar, pages)
+    cluster, search, study, own, data = map(scalar, pages)
+    assert [Recipe.model_validate(data["recipe"]).schedule] == ["trapezoid"]
+    assert TypeAdapter(NamedData).validate_python(data["data"][0]).title == "Tickets"
+    assert ranking.higher_is_better(data["metrics"])["my_metrics:cost"] is False
     assert all(Entry.model_validate(entry).model for entry in own["entries"].values())
     assert set(study) - {"scales"} <= set(Study.model_fields)
     assert Cluster.model_validate(cluster["cluster"]).devices(None) == 8

@@ -42,6 +42,7 @@ def test_labels_alone_are_done_and_probabilities_are_added_on_demand(tmp_path: P
     rows = list(csv.DictReader((folder / "report.csv").open(encoding="utf-8")))
     assert {row["metric"] for row in rows} == {
         "accuracy", "loss", "top5", "nll", "brier", "ece", "auroc", "macro_f1",
+        "accuracy_train", "loss_train",
     }  # fmt: skip
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     columns = [

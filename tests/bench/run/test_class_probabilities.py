@@ -114,7 +114,8 @@ def test_of_too_many_classes_the_likeliest_are_kept_and_the_record_says_so(
     assert outcome.too_many_probabilities.startswith("10 classes of all test examples are")
     _, by_class = split_arrays(outcome.predictions)
     assert by_class.keys() == {"likeliest"}
-    assert outcome.metrics.keys() == {"accuracy", "loss", "top5", "macro_f1"}
+    trained = {"accuracy_train", "loss_train"}
+    assert outcome.metrics.keys() == {"accuracy", "loss", "top5", "macro_f1", *trained}
     digest = save_arrays(tmp_path / PROBABILITIES, by_class)
     assert predictions.read_probabilities(tmp_path, digest)["likeliest"].shape == (359, 5)
 

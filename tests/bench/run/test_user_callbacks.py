@@ -32,6 +32,7 @@ class Plain: pass
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_watch.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(user_code._PAGE_FOLDER, raising=False)  # of a page read before
     own_callable.import_with(user_code.import_module)
 
 
