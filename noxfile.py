@@ -4,14 +4,10 @@ nox -s lint types      style and types
 nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
-nox -s devices         device lines that these two have not run (not run by default)
+nox -s devices         lines that mention a device, and which no test runs (not run by default)
 nox -s rehearse        every study at every scale, for two steps (not run by default)
 nox -s lock            write constraints.txt anew (not run by default)
 """
-
-import shutil
-import sys
-from pathlib import Path
 
 import nox
 
@@ -23,9 +19,6 @@ nox.options.stop_on_first_error = False
 CONSTRAINTS = ("--constraint", "constraints.txt")
 # Without bytecode every start of Python would compile torch and Lightning again.
 COMPILE = {"UV_COMPILE_BYTECODE": "1"}
-# What the tests run of the lines that mention a device: marks in the code, which cost no time.
-DEVICE_LINES = Path(__file__).parent / ".nox/device-lines"
-COVERAGE = (sys.executable, "-m", "benchmarks.device_coverage", "--lines", str(DEVICE_LINES))
 
 
 @nox.session
@@ -53,7 +46,6 @@ def imports(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Whatever is not marked slow, nor a rehearsal."""
-    shutil.rmtree(DEVICE_LINES, ignore_errors=True)
     _pytest(session, "not slow and not rehearsal")
 
 
@@ -63,10 +55,12 @@ def slow(session: nox.Session) -> None:
     _pytest(session, "slow")
 
 
-@nox.session(venv_backend="none")
+@nox.session
 def devices(session: nox.Session) -> None:
-    """No line that mentions a device is left that neither `tests` nor `slow` has run."""
-    session.run(*COVERAGE, "none")
+    """Tests of devices, in a session of their own: torch's compiler does not read marked code."""
+    session.install(*CONSTRAINTS, "-e", ".[test]", env=COMPILE)
+    lines = (".nox/device-lines", *session.posargs)
+    session.run("python", "-m", "benchmarks.device_coverage", "--lines", *lines)
 
 
 @nox.session
@@ -89,9 +83,4 @@ def lock(session: nox.Session) -> None:
 
 def _pytest(session: nox.Session, marks: str) -> None:
     session.install(*CONSTRAINTS, "-e", ".[test]", env=COMPILE)
-    session.run(*COVERAGE, "prepare", external=True)
-    site = Path(__file__).parent / "tests/pretended_cuda/site"
-    marking = {"DEVICE_LINES": str(DEVICE_LINES), "PYTHONPATH": str(site)}
-    session.run(
-        "pytest", "-m", marks, "-n", "auto", "--dist", "loadscope", *session.posargs, env=marking
-    )
+    session.run("pytest", "-m", marks, "-n", "auto", "--dist", "loadscope", *session.posargs)
