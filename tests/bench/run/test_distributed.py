@@ -33,7 +33,7 @@ def trained(of: RunSpec, folder: Path, rank: Rank, others: RankProcesses | None 
     """Train as one rank and write what it has; the first one starts the others."""
     torch.set_num_threads(1)
     made, make = [], training.make_task
-    training.make_task = lambda *given: made.append(make(*given)) or made[-1]
+    training.make_task = lambda *given, **named: made.append(make(*given, **named)) or made[-1]
     with rank.process_group("cpu", others.start if others else None):
         outcome = training.train(of, device="cpu", on_epoch=lambda _: None, rank=rank)
     weights = made[0].model.state_dict()
