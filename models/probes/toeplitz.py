@@ -48,7 +48,8 @@ def arrays(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
     del inputs
     found = _matrices(model, built=True)
     places = {round(i * (len(found) - 1) / (_DRAWN - 1)) for i in range(_DRAWN)} if found else ()
-    return {f"layer {place + 1}": found[place].detach().cpu() for place in sorted(places)}
+    # Copies: what FSDP has gathered is freed when the probe is over.
+    return {f"layer {place + 1}": found[place].detach().cpu().clone() for place in sorted(places)}
 
 
 def share(matrix: Tensor, *, grid: bool = False) -> float:
