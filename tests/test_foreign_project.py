@@ -265,6 +265,7 @@ COMMANDS: dict[str, list[str]] = {
     "sync": ["page.yaml", "--to", "csv"],
     "check": ["page.yaml"],
     "reproduce": ["KEY"],
+    "check-data": ["digits"],
     "check-model": ["nets/file.py:make"],
     "check-device": ["--device", "cpu", "--devices", "1", "--steps", "1,2"],
 }

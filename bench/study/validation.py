@@ -173,8 +173,8 @@ def _own_module(
             ("entries", entry.label),
             f"which of what it logs is {first}? say so, as in `metrics: {{{example}: {first}}}`",
         )
-    for key in ("accumulate", "clip_norm"):
-        if tried["manual"] and getattr(entry.recipe, key) not in {None, 1}:
+    for key, default in (("accumulate", 1), ("clip_norm", None)):
+        if tried["manual"] and getattr(entry.recipe, key) != default:
             yield PageError(_place(entry, key), f"{key} is up to a module that optimises manually")
     for key in ("start", "weights"):
         if getattr(entry.page, key):
