@@ -48,9 +48,9 @@ def departures(study: Study) -> list[str]:
     """Entries whose recipe or data are not the study's, those with the same departure together."""
     recipes: dict[str, list[str]] = {}
     data: dict[str, list[str]] = {}
-    own = [label for label, each in study.resolved.items() if each.variant.form == "lightning"]
+    modules = [label for label, each in study.resolved.items() if each.variant.form == "lightning"]
     for label, entry in study.entries.items():
-        if label not in own and study.resolved[label].recipe != study.recipe:
+        if label not in modules and study.resolved[label].recipe != study.recipe:
             settings = ", ".join(f"{key} {value}" for key, value in entry.recipe.items())
             recipes.setdefault(settings, []).append(label)
         for spec in entry.data:
@@ -64,17 +64,14 @@ def departures(study: Study) -> list[str]:
         for label, entry in study.entries.items()
         if entry.stands_for
     ]
-    verb = "trains by its own module's" if len(own) == 1 else "train by their own modules'"
-    modules = [f"{joined(own)} {verb} steps, optimisers and schedules."] if own else []
-    return (
-        stand_ins
-        + modules
-        + [
-            f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} {done} {what}."
-            for done, departed in (("trained with", recipes), ("given", data))
-            for what, labels in departed.items()
-        ]
-    )
+    verb = "trains by its own module's" if len(modules) == 1 else "train by their own modules'"
+    themselves = [f"{joined(modules)} {verb} steps, optimisers and schedules."] if modules else []
+    departed = [
+        f"{joined(labels)} {'was' if len(labels) == 1 else 'were'} {done} {what}."
+        for done, entries in (("trained with", recipes), ("given", data))
+        for what, labels in entries.items()
+    ]
+    return stand_ins + themselves + departed
 
 
 def _runs(runs: Sequence[ReportedRun]) -> str:
