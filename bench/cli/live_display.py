@@ -9,12 +9,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.execute.executor import Listener
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Epoch, Failure, Record
 from lightning_bench.bench.study.class_metrics import is_class_metric
-from lightning_bench.common.messages import counted
+from lightning_bench.common.messages import counted, duration
 
 
 class RunDisplay(Listener):

@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.store.look_ledger import Claimed, LookLedger, LookTaken
 from lightning_bench.bench.study.claims import named_pairs
 from lightning_bench.bench.study.looks import stops
-from lightning_bench.common.messages import counted
+from lightning_bench.common.messages import counted, duration
 
 if TYPE_CHECKING:
     from lightning_bench.bench.plan.plan import Plan, PlannedRun

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
-from lightning_bench.bench.cli.options import duration
+from lightning_bench.common.messages import duration
 from lightning_bench.reports.text.numbers import joined
 
 if TYPE_CHECKING:

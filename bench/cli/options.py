@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lightning_bench.common.messages import duration as duration
 from lightning_bench.common.messages import seconds
 
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.plan import estimate, machines
 from lightning_bench.bench.plan.estimate import Estimate, Unknown
 from lightning_bench.bench.plan.plan import probability_bytes
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.study import inputs
-from lightning_bench.common.messages import counted
+from lightning_bench.common.messages import counted, duration
 
 if TYPE_CHECKING:
     from lightning_bench.bench.execute.job import DeviceType

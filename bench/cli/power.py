@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lightning_bench.bench.cli.options import duration
 from lightning_bench.bench.study.claims import named_pairs
 from lightning_bench.bench.study.looks import alphas
-from lightning_bench.common.messages import counted
+from lightning_bench.common.messages import counted, duration
 
 if TYPE_CHECKING:
     from lightning_bench.bench.plan.plan import Plan

@@ -9,7 +9,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from lightning_bench.bench.cli import interruption
-from lightning_bench.bench.cli.options import duration, make_plan
+from lightning_bench.bench.cli.options import make_plan
+from lightning_bench.common.messages import duration
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage

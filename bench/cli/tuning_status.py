@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from lightning_bench.bench.cli.options import duration
+from lightning_bench.common.messages import duration
 
 if TYPE_CHECKING:
     from rich.console import Console

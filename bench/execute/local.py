@@ -198,17 +198,13 @@ class Local:
 
     def _fork(self) -> LocalJob:
         """A process that waits for a run; the fork server is started again once if it has died."""
-        try:
-            return LocalJob(*start_with_pipe(self._context, serve))
-        except (EOFError, ConnectionError):
-            pass
-        try:
-            return LocalJob(*start_with_pipe(self._context, serve))
-        except (EOFError, ConnectionError):
-            raise UserError(
-                "the process that runs are forked from has ended twice while it imported torch: "
-                "killed for memory perhaps, or see above"
-            ) from None
+        for _ in range(2):
+            with suppress(EOFError, ConnectionError):
+                return LocalJob(*start_with_pipe(self._context, serve))
+        raise UserError(
+            "the process that runs are forked from has ended twice while it imported torch: "
+            "killed for memory perhaps, or see above"
+        )
 
 
 def serve(pipe: "Connection[Verdict | None, JobSpec]") -> None:

@@ -244,7 +244,7 @@ class SlurmJob:
         how = f"was lost with job {self.id} ({job.state.lower().replace('_', ' ')}"
         how += f", exit code {code}" if code else f", signal {killed_by}" if killed_by else ""
         how += f"; see also jobs/{job.key}/log.txt)"
-        kind: Literal["ended", "taken", "stopped", "out-of-memory", "code"] = "ended"
+        kind: Literal["ended", "taken", "stopped", "out-of-memory"] = "ended"
         if job.state == "CANCELLED" or code == _STOPPED:
             kind = "stopped"
         elif code == _TAKEN:
@@ -338,6 +338,7 @@ def batch(path: Path) -> int:
 
     signal.signal(signal.SIGUSR1, answer)
     signal.signal(signal.SIGTERM, answer)
+    _verdict_file(path).unlink(missing_ok=True)  # of an earlier start, which claimed nothing
     # Not at once when a rank ends: the first one then still writes the record or the checkpoint.
     ranks = subprocess.Popen(
         [

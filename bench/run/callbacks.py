@@ -21,6 +21,8 @@ from lightning_bench.models.tasks.fsdp_tensors import gathered
 from lightning_bench.models.tasks.task import Task
 from lightning_bench.models.tasks.training_steps import Batch
 
+#: Where Lightning has a batch's number among what it gives a hook: trainer, module, outputs, batch.
+_BATCH_IDX = 4
 #: Of an array that is kept for figures.
 _MOST_ROWS = 512
 
@@ -164,29 +166,17 @@ class HeartbeatCallback(pl.Callback):
         if trainer.world_size > 1:
             heartbeat.wait(False)
 
-    def on_validation_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: object,
-        batch: object,
-        batch_idx: int,
-        *_: Any,
-    ) -> None:
+    def on_validation_batch_end(self, *hook: Any) -> None:
         """A batch of the validation has been scored."""
-        heartbeat.beat(f"batch {batch_idx + 1} of a validation")
+        heartbeat.beat(f"batch {hook[_BATCH_IDX] + 1} of a validation")
 
-    def on_test_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: object,
-        batch: object,
-        batch_idx: int,
-        *_: Any,
-    ) -> None:
+    def on_test_batch_end(self, *hook: Any) -> None:
         """A batch of a test has been scored."""
-        heartbeat.beat(f"batch {batch_idx + 1} of the test")
+        heartbeat.beat(f"batch {hook[_BATCH_IDX] + 1} of the test")
+
+    def on_predict_batch_end(self, *hook: Any) -> None:
+        """A batch of a test has been predicted, by a module of the user's own."""
+        heartbeat.beat(f"batch {hook[_BATCH_IDX] + 1} of the predictions")
 
     def on_train_epoch_end(self, *_: Any) -> None:
         """Curve, probes and checkpoints come next."""

@@ -227,14 +227,7 @@ def train_once(
         scored=test.scored,
         predictions=test.predictions,
         curve=history.curve.epochs,
-        data=DataFacts(
-            fingerprint=data.fingerprint,
-            train=sizes["train"],
-            val=sizes["val"],
-            test=test.scored,
-            revision=revision(data.entry),
-            preprocessing=data.preprocessing,
-        ),
+        data=_facts(data, test.scored),
         parameters=size.parameters,
         trainable_parameters=size.trainable,
         train_s=train_s,
@@ -300,14 +293,7 @@ def _train_own(
         scored=scored,
         predictions=predictions,
         curve=history.curve.epochs,
-        data=DataFacts(
-            fingerprint=data.fingerprint,
-            train=sizes["train"],
-            val=sizes["val"],
-            test=scored,
-            revision=revision(data.entry),
-            preprocessing=data.preprocessing,
-        ),
+        data=_facts(data, scored),
         parameters=size.parameters,
         trainable_parameters=size.trainable,
         train_s=train_s,
@@ -315,6 +301,18 @@ def _train_own(
         resumed_from=history.attempts,
         earlier_s=history.earlier_s,
         weights=weights,
+    )
+
+
+def _facts(data: DataModule, scored: int) -> DataFacts:
+    """What a record tells of the data, of which so many test examples were scored."""
+    return DataFacts(
+        fingerprint=data.fingerprint,
+        train=data.sizes.get("train", 0),
+        val=data.sizes.get("val", 0),
+        test=scored,
+        revision=revision(data.entry),
+        preprocessing=data.preprocessing,
     )
 
 

@@ -8,14 +8,13 @@ import typer
 from lightning_bench.bench.cli import options, tuning_status
 from lightning_bench.bench.cli.options import (
     default_jobs,
-    duration,
     echo_json,
     make_plan,
     open_study,
 )
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.study import claims, looks
-from lightning_bench.common.messages import ranges
+from lightning_bench.common.messages import duration, ranges
 
 if TYPE_CHECKING:
     from lightning_bench.bench.execute.job import DeviceType

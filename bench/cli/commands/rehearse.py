@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from lightning_bench.bench.cli import interruption, options
-from lightning_bench.bench.cli.options import duration, echo_json
+from lightning_bench.bench.cli.options import echo_json
 from lightning_bench.bench.errors import UserError
+from lightning_bench.common.messages import duration
 
 if TYPE_CHECKING:
     from rich.console import Console

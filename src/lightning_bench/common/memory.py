@@ -71,17 +71,13 @@ def limit_to_available(share: float = 0.9) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory, of the host or of a GPU, ran out."""
-    words = (
-        "can't allocate memory", "cannot allocate memory", "out of memory", "_status_alloc_failed",
-    )  # fmt: skip
-    if isinstance(error, MemoryError):
-        return True
-    # torch's and the system's errors; another one's text may be about anything.
-    if not isinstance(error, RuntimeError | OSError):
-        return False
-    text = str(error)[:10_000].lower()
-    return any(word in text for word in words)
+    """Whether an exception, or its cause, says that memory of the host or of a GPU ran out."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__
+    return any(map(_says_out_of_memory, chain))
 
 
 def oom_kills() -> int:
@@ -98,6 +94,19 @@ def oom_kills() -> int:
         if kills:
             return kills[0]
     return 0
+
+
+def _says_out_of_memory(error: BaseException) -> bool:
+    words = (
+        "can't allocate memory", "cannot allocate memory", "out of memory", "_status_alloc_failed",
+    )  # fmt: skip
+    if isinstance(error, MemoryError):
+        return True
+    # torch's and the system's errors; another one's text may be about anything.
+    if not isinstance(error, RuntimeError | OSError):
+        return False
+    text = str(error)[:10_000].lower()
+    return any(word in text for word in words)
 
 
 def _memory_events() -> list[Path]:

@@ -30,7 +30,7 @@ def die_with_parent() -> None:
     parent = parent_process()
     if parent is None:
         return
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
 
     def watch() -> None:
         connection.wait([parent.sentinel])
@@ -42,6 +42,11 @@ def die_with_parent() -> None:
 def preload(context: ForkServerContext | SpawnContext, modules: Iterable[str]) -> None:
     """Have the fork server import these, so that its forks need not; it ends with this process."""
     context.set_forkserver_preload(["lightning_bench.common.fork_server", *modules])
+
+
+def end_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends; Linux alone does."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def start_with_pipe(

@@ -10,7 +10,7 @@ import pytest
 
 from lightning_bench import __version__, studies
 from lightning_bench.bench.cli.app import run
-from lightning_bench.bench.cli.options import duration
+from lightning_bench.common.messages import duration
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.models.errors import UnknownModel
 from lightning_bench.models.registry import catalogue as model_catalogue

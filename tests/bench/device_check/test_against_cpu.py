@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lightning_bench.bench.device_check.networks import network
 from tests.bench.device_check.cpu_check import faulty, step
 
 pytestmark = pytest.mark.slow
@@ -36,8 +37,8 @@ def test_a_network_that_half_precision_changes_is_named(tmp_path: Path) -> None:
 
 
 def test_a_network_that_fails_is_told_with_its_cause(tmp_path: Path) -> None:
-    networks = {"Broken": faulty("nowhere")}
+    networks = {"Broken": network("tests.bench.misbehaving:raises")}
     result = step(4, tmp_path, networks=networks)
     assert result.result == "failed"
-    assert "Broken failed: code: UnknownModel: " in result.summary
+    assert "Broken failed: code: RuntimeError: " in result.summary
     assert "Traceback" in (tmp_path / "step-4.txt").read_text(encoding="utf-8")

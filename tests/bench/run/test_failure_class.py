@@ -87,3 +87,14 @@ def test_each_message_has_its_class_and_tells_of_no_other_rank(
 )
 def test_what_only_says_that_another_rank_is_gone(error: RuntimeError) -> None:
     assert is_lost_connection(error)
+
+
+def test_memory_that_ran_out_while_a_network_was_made_is_no_fault_of_its_code(
+    tmp_path: Path,
+) -> None:
+    wrapped = ValueError("can't be made")
+    wrapped.__cause__ = RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB")
+    wrapped.__cause__.__cause__ = wrapped  # a circle, which Python lets one tie
+    assert classify_failure(wrapped, tmp_path).kind == "out-of-memory"
+    wrapped.__cause__ = ValueError("out of memory, says a program about something else")
+    assert classify_failure(wrapped, tmp_path).kind == "code"

@@ -206,7 +206,8 @@ def test_what_is_not_possible_says_so_before_anything_starts(tmp_path: Path) -> 
     assert entry.variant.form == "lightning"
     assert entry.recipe.lr == 1e-3, "a shared field that it never reads is in no key"
     sources = source_digests.of_run(entry.spec(next(iter(entry.data.values()))[0]))
-    assert {"bench/own_training.py", "./tests/bench/own_modules.py"} <= sources.keys()
+    assert "bench/own_training.py" in sources
+    assert any(name.endswith("/tests/bench/own_modules.py") for name in sources)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="needs lightning")

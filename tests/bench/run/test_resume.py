@@ -213,7 +213,8 @@ def test_sigterm_in_validation_and_test_loses_nothing(
     assert record.resumed_from == [1, 2]
     assert (record.metrics, record.curve) == (calm.metrics, calm.curve)
     log = Store(given.store).folder(slow.key, 3) / "log.txt"
-    assert log.read_text(encoding="utf-8").count("scoring") == 8  # the test alone
+    # No validation: the test alone, and what is scored after it of the training examples.
+    assert log.read_text(encoding="utf-8").count("scoring") == 8 + 6
 
 
 COMPILED = {
