@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from lightning_bench.bench.cli import entry_facts, looks
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.store.look_ledger import LookLedger
+from lightning_bench.common.files import read_regular
 from lightning_bench.models.probes import PROBES
 from lightning_bench.reports import from_plan, inputs_digest
 from lightning_bench.reports.render.write import FORMATS, Format, kinds_of_figures, paths, write
@@ -56,7 +58,7 @@ def make(
     request, runs = request_of(plan, store, against), from_plan.runs(plan, store)
     wanted: list[Format] = sorted({*formats, "json"})
     current = None if afresh else _current(target, request, runs)
-    if current and all((target / path).exists() for path in paths(current, wanted)):
+    if current and _whole(target, paths(current, wanted)):
         looks.note(current, request, store)
         show(current)
         return current
@@ -98,10 +100,20 @@ def read_or_build(plan: "Plan", store: "Store", target: Path) -> Report:
 def _current(target: Path, request: Request, runs: list[ReportedRun]) -> Report | None:
     """The report in a folder, if it was built from just these inputs."""
     try:
-        report = Report.model_validate_json((target / "report.json").read_bytes())
+        report = Report.model_validate_json(read_regular(target / "report.json"))
     except (OSError, ValidationError):
         return None
     return report if report.inputs == inputs_digest.inputs(request, runs) else None
+
+
+def _whole(target: Path, files: Iterable[Path]) -> bool:
+    """Whether these files of a report are as they were when its report.json was written, last."""
+    try:
+        written_ns = (target / "report.json").lstat().st_ctime_ns
+        states = [(target / file).lstat() for file in files]
+    except OSError:
+        return False
+    return all(S_ISREG(state.st_mode) and state.st_ctime_ns <= written_ns for state in states)
 
 
 def chosen_pages(plan: "Plan", target: Path) -> dict[Path, str]:

@@ -5,6 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lightning_bench.bench.errors import UserError
+from lightning_bench.common.files import read_regular
 from lightning_bench.common.messages import nearest
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ def _names(store: "Store", plan: "Plan | None") -> dict[str, str]:
     names = {}
     for key, number in attempts.items():
         try:
-            spec = json.loads((store.folder(key, number) / "spec.json").read_bytes())
+            spec = json.loads(read_regular(store.folder(key, number) / "spec.json"))
             names[key] = f"{spec['model']['name']}/{spec['data']['name']}/{spec.get('seed', 0)}"
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             names[key] = key
     return names
 

@@ -18,7 +18,7 @@ from lightning_bench.bench.store.rank_failures import first_failure
 from lightning_bench.bench.store.record import Epoch, Failure, FailureClass, Record
 from lightning_bench.bench.store.stalls import StallWatch
 from lightning_bench.bench.store.store import Attempt, AttemptTaken, Damaged, Store, read_record
-from lightning_bench.common.files import lock_at_once
+from lightning_bench.common.files import lock_at_once, open_regular
 from lightning_bench.common.messages import duration
 
 #: How often a run that is lost is tried again.
@@ -252,7 +252,7 @@ class Executor:
                 active.attempt, active.read = number, 0
         folder = self.store.folder(active.planned.key, active.attempt)
         try:
-            with (folder / "curve.jsonl").open("rb") as stream:
+            with open_regular(folder / "curve.jsonl") as stream:
                 stream.seek(active.read)
                 lines = stream.read().splitlines(keepends=True)
         except OSError:  # it is not there yet, or the run has spoilt it: its record has the curve

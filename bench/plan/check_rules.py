@@ -22,7 +22,7 @@ from lightning_bench.bench.store.store import ARRAYS, WEIGHTS, Damaged
 from lightning_bench.bench.store.trial import with_fewer_trials
 from lightning_bench.bench.study.class_metrics import CLASS_METRICS
 
-RULES_VERSION = 3
+RULES_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,20 @@ def _counts(plan: Plan) -> Iterator[str]:
     for planned, record in _records(plan):
         if record.status == "done" and record.data and record.scored != record.data.test:
             yield f"{_name(planned)} scored {record.scored} of {record.data.test} test examples"
+
+
+def _sizes(plan: Plan) -> Iterator[str]:
+    sizes: dict[tuple[str, str], dict[int, list[str]]] = defaultdict(dict)
+    for planned, record in _records(plan):
+        if record.cost and record.data:
+            # A vocabulary of the training examples, and with it the model, differs by the split.
+            like = (record.spec.model.model_dump_json(), record.data.fingerprint)
+            sizes[like].setdefault(record.cost.parameters, []).append(_name(planned))
+    for counts in sizes.values():
+        usual = max(counts, key=lambda count: len(counts[count]))
+        for count, names in counts.items():
+            if count != usual:
+                yield f"{names[0]} has {count} parameters, where others have {usual}"
 
 
 def _fingerprints(plan: Plan) -> Iterator[str]:
@@ -324,6 +338,7 @@ RULES = (
     Rule("tuning", 2, "every entry on a data set had, and spent, the same tuning budget", _tuning),
     Rule("choices", 1, "every search was done with the code of today", _choices),
     Rule("counts", 1, "every test example was scored exactly once", _counts),
+    Rule("sizes", 4, "a model has as many parameters with every seed", _sizes),
     Rule("fingerprints", 1, "all entries saw the same data", _fingerprints),
     Rule("hardware", 1, "one hardware and one environment for all that is ranked", _hardware),
     Rule("devices", 3, "one kind of device for all results of a table", _devices),

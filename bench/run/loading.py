@@ -13,6 +13,8 @@ from lightning_bench.bench.spec import Recipe, RunSpec
 from lightning_bench.bench.store.record import Start
 from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.inputs import changes, dataset_of, task_module
+from lightning_bench.common import heartbeat
+from lightning_bench.data import progress
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules import contract
@@ -51,7 +53,8 @@ def load(spec: RunSpec, rank: Rank = ALONE) -> DataModule:
             sample=spec.data.sample,
         )
         # A trial is not to know the test split, nor can it ask for it.
-        data.setup("test" if not spec.recipe.epochs else None if spec.tested else "fit")
+        with progress.reporting_to(heartbeat.beat):
+            data.setup("test" if not spec.recipe.epochs else None if spec.tested else "fit")
     except Exception as error:
         raise DataProblem(str(error)) from error
     return data

@@ -33,7 +33,7 @@ from lightning_bench.bench.store.attempt_files import heartbeat_name, log_name
 from lightning_bench.bench.store.provenance import now
 from lightning_bench.bench.store.record import Epoch, Example, Examples, Gpu
 from lightning_bench.bench.store.store import AttemptTaken, Request, Store
-from lightning_bench.common import heartbeat, memory
+from lightning_bench.common import bounded_log, heartbeat, memory
 from lightning_bench.common.processes import die_with_parent, send_output
 from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules.contract import DataModule
@@ -185,6 +185,7 @@ def _open_log(job: JobSpec, folder: Path, rank: int) -> None:
     """Send this rank's output to its log, and watch from here on that it gets on."""
     log = folder / log_name(rank)
     send_output(log)
+    bounded_log.bound(log)
     faulthandler.enable()
     heartbeat.start(folder / heartbeat_name(rank), log, job.stall_s)
 

@@ -25,7 +25,13 @@ from lightning_bench.bench.plan.source_digests import changed
 from lightning_bench.bench.store.trial import Ledger, Trial
 from lightning_bench.bench.study.search_cell import Cell, SearchName
 from lightning_bench.bench.study.search_space import Values
-from lightning_bench.common.files import is_locked, lock_at_once, locked, write_atomically
+from lightning_bench.common.files import (
+    is_locked,
+    lock_at_once,
+    locked,
+    read_regular,
+    write_atomically,
+)
 
 _VALUES: TypeAdapter[Values] = TypeAdapter(Values)
 
@@ -128,7 +134,7 @@ class SearchFolder:
         numbers: dict[str, list[int]] = {"json": [], "claim": []}
         for name in names:
             stem, _, suffix = name.partition(".")
-            if stem.isdigit() and suffix in numbers:
+            if stem.isascii() and stem.isdigit() and suffix in numbers:
                 numbers[suffix].append(int(stem))
         for number in set(numbers["json"]) - self._read.keys():
             self._read[number] = self._parse(self._path(number, "json"))
@@ -139,8 +145,8 @@ class SearchFolder:
     @staticmethod
     def _parse(path: Path) -> Trial:
         try:
-            return Trial.model_validate_json(path.read_bytes())
-        except ValidationError:
+            return Trial.model_validate_json(read_regular(path))
+        except (OSError, ValidationError):
             raise UserError(f"{path} is damaged; delete it, and that trial is run again") from None
 
     def _hold(self, number: int) -> TrialClaim | None:
@@ -150,7 +156,7 @@ class SearchFolder:
         if descriptor is None:
             return None
         try:
-            values = _VALUES.validate_json(path.read_bytes())
+            values = _VALUES.validate_json(read_regular(path))
         except ValidationError:  # its parent died before it had drawn them
             values = None
         return TrialClaim(number, path, descriptor, values)

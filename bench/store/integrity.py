@@ -6,6 +6,8 @@ import stat
 from functools import cache
 from typing import Literal
 
+from lightning_bench.common.files import open_regular
+
 Problem = Literal["", "gone", "damaged"]
 
 
@@ -16,7 +18,7 @@ def problem(path: str, sha256: str, recorded_ns: int = 0) -> Problem:
     written, at this time; and in any case where none is given.
     """
     try:
-        status = os.stat(path)  # noqa: PTH116 - of ten thousand, quicker than a Path
+        status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
             return "damaged"
         if status.st_ctime_ns < recorded_ns:
@@ -33,5 +35,5 @@ def problem(path: str, sha256: str, recorded_ns: int = 0) -> Problem:
 def _digest(path: str, identity: tuple[int, ...]) -> str:
     """The SHA-256 of a file in this state."""
     del identity
-    with open(path, "rb") as file:  # noqa: PTH123
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

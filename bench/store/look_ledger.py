@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lightning_bench.common.files import locked, write_atomically
+from lightning_bench.common.files import locked, read_regular, write_atomically
 
 Method = Literal["max-T", "e-values"]
 
@@ -100,7 +100,7 @@ class LookLedger:
     def read(self, study: str | None = None) -> list[LookTaken]:
         """The looks at a study, or all, at any scale, oldest first; what is none is counted."""
         try:
-            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = read_regular(self.path).decode(errors="replace").splitlines()
         except FileNotFoundError:
             lines = []
         looks = []
@@ -120,7 +120,7 @@ class LookLedger:
         with locked(self.path.with_suffix(".lock")):
             if any(look.same(known) for known in self.read(look.study)):
                 return False
-            before = self.path.read_bytes() if self.path.exists() else b""
+            before = read_regular(self.path) if self.path.exists() else b""
             if before and not before.endswith(b"\n"):
                 before += b"\n"
             taken = look.taken or datetime.now(UTC).isoformat(timespec="seconds")

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from lightning_bench.bench.store.record import Failure
-from lightning_bench.common.files import write_atomically
+from lightning_bench.common.files import read_regular, write_atomically
 
 
 def write_failure(folder: Path, rank: int, failure: Failure) -> None:
@@ -16,7 +16,7 @@ def write_failure(folder: Path, rank: int, failure: Failure) -> None:
 
 def first_failure(folder: Path) -> Failure | None:
     """The failure of the rank that failed first, as far as they have been written."""
-    failures = [json.loads(path.read_bytes()) for path in folder.glob("failure-*.json")]
+    failures = [json.loads(read_regular(path)) for path in folder.glob("failure-*.json")]
     if not failures:
         return None
     return Failure.model_validate(min(failures, key=lambda each: float(each["moment"]))["failure"])

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from lightning_bench.bench.spec import canonical_json
 from lightning_bench.bench.store.measurements import SCHEMA_VERSION, Contender, Session, Setting
 from lightning_bench.bench.store.store import Damaged, Store, seal, unseal
-from lightning_bench.common.files import write_atomically
+from lightning_bench.common.files import read_regular, write_atomically
 
 
 def folder(store: Store) -> Path:
@@ -29,7 +29,7 @@ def keep(store: Store, session: Session) -> Path:
 def read(path: Path) -> Session:
     """Read and verify a session; Damaged says what is wrong with it."""
     try:
-        session = Session.model_validate_json(unseal(path.read_bytes()))
+        session = Session.model_validate_json(unseal(read_regular(path)))
     except ValidationError as error:
         raise Damaged(f"not a session of measurements: {error.errors()[0]['msg']}") from None
     if session.schema_version != SCHEMA_VERSION:

@@ -28,12 +28,16 @@ without a heartbeat.
 import hashlib
 import json
 import os
+import re
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Literal
 
 from pydantic import ValidationError
@@ -42,7 +46,16 @@ from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.integrity import Problem, problem
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Examples, Record
-from lightning_bench.common.files import flush_folder, is_locked, locked, write_atomically
+from lightning_bench.common.files import (
+    MOST_BYTES,
+    flush_folder,
+    is_locked,
+    locked,
+    open_regular,
+    read_regular,
+    set_aside,
+    write_atomically,
+)
 
 #: The file of a run's final weights, where others start from them.
 WEIGHTS = "weights.safetensors"
@@ -52,6 +65,10 @@ PREDICTIONS = "predictions.npz"
 PROBABILITIES = "probabilities.npz"
 #: The file of what its probes keep for figures.
 ARRAYS = "arrays.npz"
+#: An attempt's folder: the run's key, and a number that whoever made it can have counted to.
+_ATTEMPT = re.compile(r"([0-9a-z]+)\.([1-9][0-9]{0,4})", re.ASCII)
+#: What was left behind half made is deleted after this time.
+_LEFT_S = 24 * 3600.0
 _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","record":'
 
@@ -111,10 +128,22 @@ class Store:
             probe, path = tempfile.mkstemp(prefix=".", dir=self.runs)
             os.close(probe)
             Path(path).unlink()
+            self._sweep()
         except OSError as error:
             raise UserError(
                 f"the store {self.root} can't be written: {error.strerror}; name another by --store"
             ) from None
+
+    def _sweep(self) -> None:
+        """Delete the half-made folders of runs that were killed more than a day ago."""
+        with os.scandir(self.runs) as entries:
+            hidden = [Path(entry.path) for entry in entries if entry.name.startswith(".")]
+        for path in hidden:
+            with suppress(OSError):
+                status = path.lstat()
+                old = time.time() - status.st_mtime > _LEFT_S
+                if old and ".damaged" not in path.name and not is_locked(path / "lock"):
+                    shutil.rmtree(path) if S_ISDIR(status.st_mode) else path.unlink()
 
     def scan(self, keys: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Read the newest attempt of each of these keys, or of all."""
@@ -185,10 +214,10 @@ class Store:
     def requested(self, folder: Path) -> Request | None:
         """What has been asked of an attempt."""
         try:
-            text = (folder / "request").read_text(encoding="ascii")
+            text = read_regular(folder / "request")
         except FileNotFoundError:
             return None
-        return "prune" if text == "prune" else "stop"
+        return "prune" if text == b"prune" else "stop"
 
     def cancel(self, study: str) -> None:
         """Ask all processes that run a study to stop; they poll `cancellation`."""
@@ -204,7 +233,9 @@ class Store:
             return 0
 
     def set_aside(self, attempt: Attempt) -> Path:
-        """Rename a damaged record, so that it is kept but never read again."""
+        """Rename a damaged record, or what is no folder: it is kept, and never read again."""
+        if not _is_folder(attempt.folder):
+            return set_aside(attempt.folder)
         damaged = attempt.folder / "record.json"
         return damaged.rename(damaged.with_suffix(".json.damaged"))
 
@@ -222,7 +253,7 @@ class Store:
         """The environment of that digest, or None where its file is gone or has another one."""
         path = self.root / "environments" / f"{digest}.json"
         try:
-            text = path.read_bytes()
+            text = read_regular(path)
             known = _environment_digest(text) == digest
             return Environment.model_validate_json(text) if known else None
         except (OSError, ValidationError):
@@ -239,7 +270,7 @@ class Store:
         """The examples of the data of a fingerprint, or None where there are none."""
         path = self.root / "examples" / f"{fingerprint}.json"
         try:
-            return Examples.model_validate_json(path.read_bytes())
+            return Examples.model_validate_json(read_regular(path))
         except (OSError, ValidationError):
             return None
 
@@ -252,13 +283,14 @@ class Store:
         except OSError as error:
             raise UserError(f"the store {self.root} can't be read: {error.strerror}") from None
         for name in names:
-            key, _, number = name.partition(".")
-            if key and number.isdigit():
-                yield key, int(number)
+            if match := _ATTEMPT.fullmatch(name):
+                yield match[1], int(match[2])
 
     def read(self, key: str, number: int, *, again: bool = False) -> Attempt:
         """One attempt, whether it is the newest or not."""
         folder = self.folder(key, number)
+        if not _is_folder(folder):
+            return Attempt(key, number, folder, "damaged", problem="it is no folder")
         try:
             # Texts as paths are quicker, of many.
             record, checksum, recorded_ns = _read(f"{folder}/record.json")
@@ -269,10 +301,14 @@ class Store:
                 # Whoever held the lock has left its record between the two looks.
                 return self.read(key, number, again=True)
             return Attempt(key, number, folder, "interrupted")
-        except (Damaged, OSError) as error:
+        except Damaged as error:
             return Attempt(key, number, folder, "damaged", problem=str(error))
-        if record.key != key:
-            return Attempt(key, number, folder, "damaged", problem=f"it is of run {record.key}")
+        except OSError as error:
+            wrong = error.strerror or type(error).__name__
+            return Attempt(key, number, folder, "damaged", problem=wrong.lower())
+        if (record.key, record.attempt) != (key, number):
+            wrong = f"it is attempt {record.attempt} of run {record.key}"
+            return Attempt(key, number, folder, "damaged", problem=wrong)
         predictions: Problem = ""
         if record.predictions:
             predictions = problem(f"{folder}/{PREDICTIONS}", record.predictions, recorded_ns)
@@ -298,7 +334,7 @@ def read_record(path: Path) -> Record:
 
 def _read(path: Path | str) -> tuple[Record, str, int]:
     """A record, its checksum, and when it was put there."""
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+    with open_regular(path, MOST_BYTES) as file:
         raw = file.read()
         recorded_ns = os.fstat(file.fileno()).st_ctime_ns
     payload = unseal(raw)
@@ -312,6 +348,14 @@ def _read(path: Path | str) -> tuple[Record, str, int]:
             raise Damaged(f"schema {version}, this bench reads {SCHEMA_VERSION}") from None
         raise Damaged(f"not a record: {error.errors()[0]['msg']}") from None
     return record, _checksum(raw).decode(), recorded_ns
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether a path is a folder itself, and no link to one; so is one that is not there yet."""
+    try:
+        return S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def _schema_version(payload: bytes) -> int | None:

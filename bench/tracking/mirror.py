@@ -2,9 +2,10 @@
 
 import queue
 import signal
+import time
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,13 +22,17 @@ from lightning_bench.bench.tracking.events import (
     Tracker,
     began,
 )
+from lightning_bench.common.processes import how_it_ended, is_stopped
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
 
 LOG = "tracking.log"
-#: How long the end of a study waits for trackers that are behind.
-PATIENCE_S = 60.0
+#: How long the end of a study waits for trackers that are behind, and that of one interrupted.
+PATIENCE_S, INTERRUPTED_S = 60.0, 2.0
+#: How long it waits for ones that a signal has stopped: they may go on.
+_STOPPED_S = 3.0
+_LOOK_S = 0.2
 
 
 def make(name: str, store: Path, study: str, scale: str) -> Tracker:
@@ -61,6 +66,7 @@ class Mirror(Listener):
         )
         self._process.start()
         self._our_runs: set[str] = set()
+        self.patience_s = PATIENCE_S
 
     def started(self, planned: PlannedRun, slot: int) -> None:
         """A run got a slot."""
@@ -85,22 +91,51 @@ class Mirror(Listener):
         """The report is made."""
         self._events.put(Reported(folder))
 
-    def close(self, patience_s: float = PATIENCE_S) -> list[str]:
-        """Let the trackers finish, until Ctrl-C or for so long; return what they have to say."""
+    def hurry(self) -> None:
+        """Whoever waits has been interrupted: the end shall not be long in coming."""
+        self.patience_s = INTERRUPTED_S
+
+    def close(self) -> list[str]:
+        """Let the trackers finish, while they live and get on; return what they have to say."""
         self._events.put(None)
         lines: list[str] = []
-        try:
-            while (line := self._lines.get(timeout=patience_s)) is not None:
-                lines.append(line)
-        except (queue.Empty, KeyboardInterrupt):
+        trouble = ""
+        with suppress(KeyboardInterrupt):
+            trouble = "are behind"
+            trouble = self._drain(lines)
+        if trouble:
             lines.append(
-                f"the trackers are behind, and not waited for; bench sync {self.study.name} "
+                f"the trackers {trouble}, and are not waited for; bench sync {self.study.name} "
                 "sends them all of it"
             )
             self._process.kill()
         self._events.cancel_join_thread()
         self._process.join(timeout=5)
         return lines
+
+    def _drain(self, lines: list[str]) -> str:
+        """Take what the trackers say until they have finished; else what is wrong with them."""
+        last = stopped = time.monotonic()
+        while True:
+            alive = self._process.is_alive()
+            try:
+                line = self._lines.get(timeout=_LOOK_S)
+            except queue.Empty:
+                line = ""
+            now = time.monotonic()
+            if line is None:
+                return ""
+            if line:
+                lines.append(line)
+                last = now
+            elif not alive:
+                return f"have ended: their process {how_it_ended(self._process.exitcode or 0)}"
+            if not is_stopped(self._process.pid):
+                stopped = now
+            if now - stopped > _STOPPED_S:
+                return "are stopped by a signal"
+            if now - last > self.patience_s:
+                return "are behind"
 
 
 def feed(

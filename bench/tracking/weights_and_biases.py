@@ -18,6 +18,7 @@ from lightning_bench.bench.tracking.events import (
     curve_values,
     final_values,
 )
+from lightning_bench.common.files import read_regular
 
 PROJECT = "lightning-bench"
 Mode = Literal["online", "offline"]
@@ -118,7 +119,7 @@ class WeightsAndBiases:
         self.sent += 1
 
     def _report(self, folder: Path) -> None:
-        report = json.loads((folder / "report.json").read_bytes())
+        report = json.loads(read_regular(folder / "report.json"))
         run = self._init(
             f"report-{folder.name.replace('+', '-')}", report["title"], "report",
             {"study": self.study, "scale": self.scale, "inputs": report["inputs"]},

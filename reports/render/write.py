@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from lightning_bench.common.files import write_atomically
+from lightning_bench.common.files import set_aside, write_atomically
 from lightning_bench.reports.render import csv_and_parquet
 from lightning_bench.reports.report import Report
 from lightning_bench.reports.request import ReportedRun
@@ -104,5 +104,9 @@ def _illustrate(page: str, report: Report, drawings: Mapping[str, bytes]) -> str
 
 
 def _place(path: Path, content: str | bytes) -> None:
+    if path.is_dir():
+        set_aside(path)
+    if path.parent.is_symlink() or path.parent.is_file():
+        set_aside(path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content, durable=False)

@@ -284,6 +284,14 @@ def _throw(error: BaseException) -> None:
     raise error
 
 
+def _flood() -> None:
+    """Print 300 MB, as a loop that forgot its `break` does."""
+    for _ in range(300):
+        print("x" * 10**6)  # noqa: T201 - the log
+        time.sleep(0.01)
+    print("the flood is over")  # noqa: T201
+
+
 #: What a model may do, once, in its third training step.
 WAYS: dict[str, Callable[[], object]] = {
     "exit 75": lambda: os._exit(75),
@@ -304,6 +312,8 @@ WAYS: dict[str, Callable[[], object]] = {
     "GIL": _hold_the_gil,
     "SIGSTOP": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "sleep": lambda: time.sleep(600),
+    "flood": _flood,
+    "descriptors": lambda: os.closerange(3, 256),
 }
 
 

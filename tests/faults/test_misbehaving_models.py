@@ -73,6 +73,12 @@ def test_each_is_told_for_what_it_is_and_harms_no_other(tmp_path: Path) -> None:
                 assert "in go_wrong" in log.read_text(encoding="utf-8")
             if way == "SIGSTOP":
                 assert "stopped by a signal" in failure.message
+    flooded = found["flood"]
+    log = tmp_path / "bench-store" / "runs" / f"{flooded.key}.{flooded.attempt}" / "log.txt"
+    assert log.stat().st_size < 200 * 10**6
+    text = log.read_text(encoding="utf-8")
+    assert "MiB of this log are cut" in text
+    assert "the flood is over" in text
     assert b"sleep\x00611\x00" not in set(_command_lines())
 
 

@@ -2,6 +2,7 @@
 
 import codecs
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from lightning_bench.bench.cli import options
 from lightning_bench.bench.cli.find_run import find
 from lightning_bench.bench.cli.options import make_plan, open_study
 from lightning_bench.bench.errors import UserError
+from lightning_bench.common.files import open_regular
 
 _POLL_S = 0.3
 
@@ -74,9 +76,8 @@ class _Log:
     def print_new(self, *, final: bool = False) -> None:
         """Print what is new; of a character that is half written, nothing until it is whole."""
         new = b""
-        if self.path.exists():
-            with self.path.open("rb") as stream:
-                stream.seek(self.offset)
-                new = stream.read()
+        with suppress(FileNotFoundError), open_regular(self.path) as stream:
+            stream.seek(self.offset)
+            new = stream.read()
         self.offset += len(new)
         typer.echo(self.decoder.decode(new, final), nl=False)

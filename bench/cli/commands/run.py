@@ -216,6 +216,8 @@ def _run_to_look(
             try:
                 plan = runner.execute(plan, optuna_storage, mirror)
             except KeyboardInterrupt:
+                if mirror is not None:
+                    mirror.hurry()
                 reached = f"stopped: {_reached(make_plan(study, opened))}"
                 return _interrupted(console, reached), None
             except OSError as error:

@@ -1,12 +1,53 @@
-"""Atomic writes and file locks: a file is whole or absent, and a lock dies with its holder."""
+"""Reading of regular files only, atomic writes, and file locks, which die with their holder."""
 
+import errno
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
+
+#: The most bytes of a file of JSON, which is read into memory as a whole.
+MOST_BYTES = 256 * 2**20
+#: Neither waits for whoever writes to a pipe, nor follows a link.
+_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_regular(path: Path | str, most_bytes: int | None = None) -> BufferedReader:
+    """Open a regular file for reading; an OSError for a link, a pipe, a device or a folder.
+
+    In a store that others have sent there may be any of them: a pipe would be waited for without
+    end, and a link leads out of it.
+    """
+    try:
+        descriptor = os.open(path, _READING)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(errno.ELOOP, "A link, which is not followed", str(path)) from None
+    status = os.fstat(descriptor)
+    wrong = 0
+    if stat.S_ISDIR(status.st_mode):
+        wrong = errno.EISDIR
+    elif not stat.S_ISREG(status.st_mode):
+        wrong = errno.EINVAL
+    elif most_bytes is not None and status.st_size > most_bytes:
+        wrong = errno.EFBIG
+    if wrong:
+        os.close(descriptor)
+        words = "Not a regular file" if wrong == errno.EINVAL else os.strerror(wrong)
+        raise OSError(wrong, words, str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
+    """The content of a regular file of at most so many bytes; an OSError otherwise."""
+    with open_regular(path, most_bytes) as file:
+        return file.read()
 
 
 def write_atomically(path: Path, content: bytes | str, *, durable: bool = True) -> None:
@@ -14,6 +55,15 @@ def write_atomically(path: Path, content: bytes | str, *, durable: bool = True) 
     with temporary_beside(path.parent, prefix=f".{path.name}.") as (beside, stream):
         stream.write(content.encode() if isinstance(content, str) else content)
         rename(beside, stream, path, durable=durable)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename whatever is in a place to a hidden name beside it, so that the place is free."""
+    for number in range(1, 1000):
+        aside = path.with_name(f".{path.name}.damaged-{number}")
+        if not os.path.lexists(aside):
+            break
+    return path.rename(aside)
 
 
 @contextmanager
@@ -74,7 +124,7 @@ def lock_at_once(path: Path) -> int | None:
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock, which it does until it dies."""
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return False
     try:

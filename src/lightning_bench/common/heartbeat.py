@@ -19,6 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightning_bench.common.processes import is_stopped
+
 #: The seconds without a beat after which a run is stalled, unless its own pace is slower.
 STALL_S = 900.0
 #: A run is not stalled before so many times its longest time between two beats.
@@ -122,13 +124,7 @@ class Pulse:
     @property
     def suspended(self) -> bool:
         """Whether the process is one of this host that a signal has stopped."""
-        if self.host != socket.gethostname():
-            return False
-        try:
-            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
-        except OSError:
-            return False
-        return status.rpartition(")")[2].split()[0] in {"T", "t"}
+        return self.host == socket.gethostname() and is_stopped(self.pid)
 
 
 def read(path: Path) -> tuple[Pulse, int] | None:

@@ -113,6 +113,15 @@ def free_at_exit(thing: object) -> None:
     gc.freeze()  # or the last collection would look through it
 
 
+def is_stopped(pid: int | None) -> bool:
+    """Whether a signal has stopped a process of this host, as SIGSTOP does; Linux alone tells."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] in {"T", "t"}
+
+
 def how_it_ended(code: int) -> str:
     """A process's exit code in words, to go on a sentence."""
     if code < 0:

@@ -131,7 +131,7 @@ def test_a_record_of_another_schema_or_run_is_not_trusted(store: Store) -> None:
     path = finish(store)
     other = SPEC.model_copy(update={"seed": 9})
     store.write_record(path.parent, record(other))
-    assert store.scan()[SPEC.key].problem == f"it is of run {other.key}"
+    assert store.scan()[SPEC.key].problem == f"it is attempt 1 of run {other.key}"
     later = record().model_construct(**{**record().__dict__, "schema_version": 99, "status": 7})
     store.write_record(path.parent, later)
     assert store.scan()[SPEC.key].problem == "schema 99, this bench reads 1"
