@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lightning_bench.bench.execute.launcher import Launcher
     from lightning_bench.bench.plan.plan import Plan, PlannedRun
     from lightning_bench.bench.store.store import Store
+    from lightning_bench.bench.study.resolved import ResolvedEntry
     from lightning_bench.bench.study.study import Study
     from lightning_bench.bench.tracking.mirror import Mirror
 
@@ -144,6 +145,8 @@ class Runner:
         modules = {variant.module for variant in variants if variant.ours}
         for dataset in inputs.datasets(study).values():
             modules |= {dataset.module, inputs.task_module(dataset)}
+        if any(_needs_timm(entry) for entry in study.resolved.values()):
+            modules.add("timm")
         local = Local(
             jobs, self.execution.device, sorted(modules), devices_a_run=self.execution.devices
         )
@@ -182,3 +185,11 @@ def stopping_at_signals(executor: "Executor", study: str) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _needs_timm(entry: "ResolvedEntry") -> bool:
+    """Whether an entry's runs import timm, which takes a second that the fork server can spare."""
+    recipe = entry.recipe
+    model = entry.variant.name.startswith("timm/") or entry.variant.module.endswith("timm_convnets")
+    by_timm = recipe.optimizer == "lamb" or recipe.optimizer.startswith("timm/")
+    return model or by_timm or recipe.layer_decay != 1.0

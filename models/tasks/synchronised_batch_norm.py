@@ -2,7 +2,6 @@
 
 import torch
 import torch.distributed as dist
-from timm.layers import convert_sync_batchnorm
 from torch import Tensor, nn
 from torch.distributed.nn.functional import all_reduce
 
@@ -66,6 +65,8 @@ class SynchronisedBatchNorm(nn.Module):
 def synchronised(model: nn.Module, device: str) -> nn.Module:
     """The model with every batch norm over all ranks; torch's own on a GPU."""
     if device == "cuda":
+        from timm.layers import convert_sync_batchnorm  # here, since timm takes seconds to import
+
         return convert_sync_batchnorm(model)
     if isinstance(model, BatchNorm):
         return SynchronisedBatchNorm(model)

@@ -5,11 +5,12 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from multiprocessing import connection, forkserver, parent_process, resource_tracker
+from multiprocessing import connection, forkserver, parent_process, resource_tracker, util
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -20,6 +21,8 @@ from lightning_bench.common.memory import tree
 
 #: Of Linux's prctl.
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+#: A socket's path may have 104 bytes on macOS, 108 on Linux; multiprocessing adds 33.
+_LONGEST_SOCKET_FOLDER = 70
 
 
 def die_with_parent() -> None:
@@ -70,12 +73,32 @@ def _start_fork_server() -> None:
 
     By itself it ignores SIGINT only after its imports, which take seconds with torch.
     """
+    _make_place_for_sockets()
     resource_tracker.ensure_running()  # or starting that would lift the mask
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _make_place_for_sockets() -> None:
+    """Have multiprocessing put its sockets where their paths are short enough for the kernel.
+
+    It makes a folder in the temporary one, whose path may be as long as the job's name, and keeps
+    to that folder, in the processes that it starts too.
+    """
+    usual = tempfile.gettempdir()
+    if len(usual) <= _LONGEST_SOCKET_FOLDER:
+        return
+    for folder in ("/tmp", "/var/tmp", str(Path.home()), str(Path.cwd())):
+        if len(folder) <= _LONGEST_SOCKET_FOLDER and os.access(folder, os.W_OK | os.X_OK):
+            tempfile.tempdir = folder
+            try:
+                util.get_temp_dir()
+            finally:
+                tempfile.tempdir = usual
+            return
 
 
 def send_output(path: str | Path) -> None:
