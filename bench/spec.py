@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -149,22 +149,15 @@ class Recipe(Settings):
         return value
 
     @model_validator(mode="after")
-    def _known_optimizer(self) -> Self:
-        problem = optimizer_names.optimizer_problem(self.optimizer, self.optimizer_args)
-        if problem := problem or optimizer_names.schedule_problem(
-            self.schedule, self.schedule_args
-        ):
+    def _consistent(self) -> Self:
+        """One validator, since a report reads thousands of recipes."""
+        problem = (
+            optimizer_names.optimizer_problem(self.optimizer, self.optimizer_args)
+            or _schedule_problem(self)
+            or loss_names.problem(self.loss, self.loss_args)
+        )
+        if problem:
             raise ValueError(problem)
-        return self
-
-    @model_validator(mode="after")
-    def _known_loss(self) -> Self:
-        if problem := loss_names.problem(self.loss, self.loss_args):
-            raise ValueError(problem)
-        return self
-
-    @model_validator(mode="after")
-    def _epochs_or_steps(self) -> Self:
         if self.steps is not None and self.epochs != type(self).model_fields["epochs"].default:
             raise ValueError("epochs or steps, not both (`steps: null` takes them back)")
         return self
@@ -174,6 +167,17 @@ class Recipe(Settings):
         if self.steps is None:
             return self.epochs, self.epochs * batches
         return math.ceil(self.steps / max(1, batches)), self.steps
+
+
+def _schedule_problem(recipe: Recipe) -> str:
+    if recipe.schedule_args:
+        return optimizer_names.schedule_problem(recipe.schedule, recipe.schedule_args)
+    return _plain_schedule_problem(recipe.schedule)
+
+
+@lru_cache
+def _plain_schedule_problem(name: str) -> str:
+    return optimizer_names.schedule_problem(name, {})
 
 
 class ModelSpec(Settings):
@@ -236,15 +240,6 @@ class DataSpec(Settings):
     config: Annotated[str, Field(description="of the hub: the folder of its Parquet files")] = ""
     revision: Annotated[str, Field(description="of the hub: the commit")] | None = None
     title: Annotated[str, Field(exclude=True, description="what tables call it")] = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_source(cls, value: Any) -> Any:
-        """`{name: tickets, source: table:tickets.csv}` gives a source a name of one's own."""
-        if isinstance(value, Mapping) and "source" in value:
-            named = {"name": value["source"], "title": value.get("title") or value.get("name", "")}
-            return {**{k: v for k, v in value.items() if k != "source"}, **named}
-        return value
 
     @model_validator(mode="after")
     def _both_moments(self) -> Self:

@@ -4,6 +4,7 @@ Pure: it is given what the store holds and what the sources are, and touches nei
 others are to start from, the largest files, it asks the attempt about.)
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -146,12 +147,13 @@ def probability_bytes(plan: Plan) -> int:
     """At most so many bytes of class probabilities the runs to come keep; 0 where none are kept."""
     if plan.study.predictions == "labels":
         return 0
-    found = 0
-    for planned in plan.to_run():
-        dataset = dataset_of(planned.run.spec.data)
-        if planned.run.spec.tested and not too_many(dataset, dataset.splits):
-            found += class_metrics.probability_bytes(dataset, dataset.splits)
-    return found
+    runs = Counter(p.run.spec.data for p in plan.to_run() if p.run.spec.tested)
+    datasets = [(dataset_of(data), number) for data, number in runs.items()]
+    return sum(
+        number * class_metrics.probability_bytes(dataset, dataset.splits)
+        for dataset, number in datasets
+        if not too_many(dataset, dataset.splits)
+    )
 
 
 def make(

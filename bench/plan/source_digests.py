@@ -222,18 +222,20 @@ class _Dump:
 
     def _text(self, node: object) -> str:
         if isinstance(node, list):
-            return f"[{','.join(filter(None, map(self._text, node)))}]"
+            return f"[{','.join(filter(None, map(self._text, node)))}]" if node else "[]"
         if not isinstance(node, ast.AST):
             return repr(_last(node) if isinstance(node, str) and user_code.is_ours(node) else node)
+        if isinstance(node, ast.Name):  # of all nodes most
+            return f"Name({node.id!r})"
         if isinstance(node, ast.ImportFrom) and self._takes(node):
             return ""
         if isinstance(node, ast.Import) and all(user_code.is_ours(a.name) for a in node.names):
             self._imports.update(f"import {_last(a.name)} as {a.asname}" for a in node.names)
             return ""
-        fields = {name: getattr(node, name, None) for name in node._fields if name != "ctx"}
+        fields = [getattr(node, name, None) for name in node._fields if name != "ctx"]
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            fields["body"] = node.body[1:]
-        return f"{type(node).__name__}({','.join(map(self._text, fields.values()))})"
+            fields[node._fields.index("body")] = node.body[1:]
+        return f"{type(node).__name__}({','.join(map(self._text, fields))})"
 
     def _takes(self, node: ast.ImportFrom) -> bool:
         if node.level or node.module is None or not user_code.is_ours(node.module):

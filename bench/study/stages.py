@@ -28,10 +28,16 @@ from lightning_bench.models.weights import preprocessing
 
 
 def _named(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"name": value}
+    if isinstance(value, Mapping) and "source" in value:
+        named = {"name": value["source"], "title": value.get("title") or value.get("name", "")}
+        return {**{k: v for k, v in value.items() if k != "source"}, **named}
+    return value
 
 
-#: On a page `digits` is short for `{name: digits}`.
+#: On a page `digits` is short for `{name: digits}`; `{name: tickets, source: table:tickets.csv}`
+#: gives a source a name of one's own.
 NamedData = Annotated[DataSpec, BeforeValidator(_named)]
 
 

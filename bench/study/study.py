@@ -221,14 +221,17 @@ class Study(Settings):
                 for c in cells
                 if c.final_seed in (None, seed)
             ]
+        meetings = [
+            (entry.label, title, entry.spec(spec), entry.shown_stage(spec))
+            for entry, title, spec in self._meetings()
+        ]
         runs = []
         for seed in self.seeds:
-            for entry, title, spec in self._meetings():
-                stage_run = entry.shown_stage(spec)
+            for entry, title, spec, stage_run in meetings:
                 if stage_run is None:
-                    runs.append(Run(entry.label, title, entry.spec(spec, seed)))
+                    runs.append(Run(entry, title, spec.model_copy(update={"seed": seed})))
                 elif seed == self.seeds[0]:
-                    runs.append(Run(entry.label, title, stage_run))
+                    runs.append(Run(entry, title, stage_run))
         return [*runs, *self._varying_one_source()]
 
     def _varying_one_source(self) -> list["Run"]:

@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -229,7 +230,7 @@ def _imports(file: Path, package: Parts, size: int, mtime_ns: int) -> Sequence[t
     if tree is None:
         return ()
     found: dict[tuple[bool, Parts], None] = {}
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             found |= dict.fromkeys((False, tuple(alias.name.split("."))) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level <= len(package) + 1:
@@ -238,6 +239,17 @@ def _imports(file: Path, package: Parts, size: int, mtime_ns: int) -> Sequence[t
             names = [(*base, alias.name) for alias in node.names if alias.name != "*"]
             found |= dict.fromkeys((node.level > 0, each) for each in (base, *names) if each)
     return tuple(found)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements of a module, which alone may import, and what holds statements of its own."""
+    waiting: deque[ast.AST] = deque(tree.body)
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            inner = getattr(node, name, ())  # a lambda's body, or a conditional's, is no list
+            waiting.extend(inner if isinstance(inner, list) else ())
 
 
 def stamp(files: Mapping[str, Path]) -> str:

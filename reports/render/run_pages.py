@@ -141,7 +141,7 @@ def _sections(record: Record, shared: _Shared) -> list[int]:
 
 def _values(model: BaseModel) -> tuple[Hashable, ...]:
     """What is in a model without lists."""
-    return tuple(repr(v) if isinstance(v, dict) else v for v in vars(model).values())
+    return tuple([repr(v) if type(v) is dict else v for v in vars(model).values()])
 
 
 def _model(record: Record) -> Facts:

@@ -17,6 +17,7 @@ from lightning_bench.reports.statistics import e_values, inference, max_t
 from lightning_bench.reports.statistics.contests import (
     Contest,
     Decision,
+    Indices,
     compete,
     compete_on_mean,
 )
@@ -182,15 +183,11 @@ def _test(family: Sequence[Contest], allowed: Allowance) -> None:
 
 
 def _describe(family: Sequence[Contest], allowed: Allowance) -> None:
-    """The p of each pair alone, and the intervals that hold for the family at once."""
+    """The intervals that hold for the family at once; with e-values the p of its pairs."""
     blocks, sides = _together(family)
     for contest in family:
         contest.half_widths = np.full(len(contest.a), np.inf)
-        contest.p = np.ones(len(contest.a))
-        alone = ~contest.tested if allowed.e_values else np.full(len(contest.a), True)
-        if alone.any():
-            its = contest.sides[alone]
-            contest.p[alone] = max_t.sign_flip(contest.blocks[alone], its if its.any() else None)
+        contest.p = np.full(len(contest.a), np.nan)
     if allowed.e_values:
         e = e_values.e_values(blocks, sides)[:, -1:].ravel()
         for contest, p in zip(family, _apart(family, 1 / np.maximum(e, 1)), strict=True):
@@ -200,6 +197,17 @@ def _describe(family: Sequence[Contest], allowed: Allowance) -> None:
         halves = max_t.simultaneous_half_widths(blocks, alpha, sides)
         for contest, widths in zip(family, _apart(family, halves), strict=True):
             contest.half_widths[contest.tested] = widths
+
+
+def p_alone(contest: Contest, pairs: Indices) -> Floats:
+    """The p of these pairs, each alone: by e-values where they tell it, else by sign flips."""
+    p = contest.p.copy()
+    flipped = np.flatnonzero(np.isnan(p))
+    if len(flipped):
+        sides = contest.sides[flipped]
+        asked = np.flatnonzero(np.isin(flipped, pairs))
+        p[flipped] = max_t.sign_flip(contest.blocks[flipped], sides if sides.any() else None, asked)
+    return np.asarray(p[pairs])
 
 
 def _together(family: Sequence[Contest]) -> tuple[Floats, max_t.Sides]:

@@ -55,12 +55,17 @@ def _patterns_for(differences: Floats, sides: Sides) -> AnyFloats:
     return sign_patterns(blocks, drawn, one_sided=sides is not None and bool(sides.any()))
 
 
-def sign_flip(differences: Floats, sides: Sides = None) -> Floats:
-    """The p of each pair alone: the share of patterns as far from zero as the observed."""
+def sign_flip(
+    differences: Floats, sides: Sides = None, pairs: npt.NDArray[np.intp] | None = None
+) -> Floats:
+    """The p of each pair alone: the share of patterns as far from zero as the observed.
+
+    Of some `pairs` alone the others' p is 1.
+    """
     standard, observed = _studentised(differences, sides)
     least = _least(observed, differences)
     p = np.ones(len(observed))
-    for rows, flipped in _flipped(standard, np.arange(len(observed)), sides):
+    for rows, flipped in _flipped(standard, np.arange(len(p)) if pairs is None else pairs, sides):
         p[rows] = np.count_nonzero(flipped >= least[rows], axis=1) / flipped.shape[1]
     return p
 

@@ -21,7 +21,13 @@ from lightning_bench.reports.report import Comparison, Look, Verdict
 from lightning_bench.reports.request import Request
 from lightning_bench.reports.statistics import inference
 from lightning_bench.reports.statistics.contests import Contest
-from lightning_bench.reports.statistics.family import Family, decide, past_decisions, unfinished
+from lightning_bench.reports.statistics.family import (
+    Family,
+    decide,
+    p_alone,
+    past_decisions,
+    unfinished,
+)
 from lightning_bench.reports.statistics.inference import Floats
 from lightning_bench.reports.statistics.looks import Allowance, allowance
 from lightning_bench.reports.statistics.samples import Samples
@@ -176,7 +182,7 @@ def _comparisons(
         named = np.flatnonzero(contest.tested)
         wanted = named if family.named else contest.with_leader(leader)
     differences, blocks = contest.differences, contest.n
-    for pair in wanted.tolist():
+    for pair, p in zip(wanted.tolist(), p_alone(contest, wanted).tolist(), strict=True):
         row = differences[pair]
         summary = inference.summarise(row[~np.isnan(row)].tolist())
         a, b = contest.names(pair)
@@ -201,7 +207,7 @@ def _comparisons(
             low_of_all=low,
             high_of_all=high,
             test=E_VALUES if family.allowed.e_values and tested else TEST,
-            p=float(contest.p[pair]),
+            p=p,
             p_adjusted=(decision.p if decision else float(contest.p_adjusted[pair]))
             if tested
             else None,

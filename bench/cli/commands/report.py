@@ -1,5 +1,6 @@
 """`bench report`: the study's tables from its records alone."""
 
+import os
 from typing import Annotated, cast
 
 import typer
@@ -28,6 +29,8 @@ def report_command(
     ] = None,
 ) -> None:
     """Write a study's report from what is in the store, and print its tables."""
+    # The products of a report are small: BLAS's threads would take longer to meet than to multiply.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from lightning_bench.bench.cli import build_report
     from lightning_bench.bench.cli.console import Console
     from lightning_bench.bench.errors import UserError

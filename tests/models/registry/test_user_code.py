@@ -162,3 +162,19 @@ def test_a_class_is_a_model_as_a_function_is(project) -> None:
     entry = catalogue.find("small.py:Small")
     assert entry.parameters == 3 * 64 * 10 + 10
     assert set(entry.arguments) == {"channels", "image_size", "classes"}
+
+
+def test_imports_are_found_wherever_a_statement_stands(tmp_path):
+    file = tmp_path / "nested.py"
+    file.write_text(
+        "import a\n"
+        "if a:\n import b\nelif a.x:\n import c\nelse:\n import d\n"
+        "try:\n import e\nexcept E:\n import f\nelse:\n import g\nfinally:\n import h\n"
+        "for _ in a:\n import i\nelse:\n import j\n"
+        "while a:\n import k\nwith a:\n import l\n"
+        "match a:\n case 1:\n  import m\n"
+        "class C:\n import n\n def f(self):\n  async def g():\n   import o\n"
+        "x = (lambda: 1 if a else 2)\n",
+        encoding="utf-8",
+    )
+    assert {name for _, (name,) in user_code.imports(file, ("nested",))} == set("abcdefghijklmno")

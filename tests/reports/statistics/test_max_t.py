@@ -77,6 +77,14 @@ def test_sign_flip_agrees_with_scipy(n):
         assert p == pytest.approx(other.pvalue)
 
 
+def test_sign_flip_of_some_pairs_is_that_of_all():
+    differences = np.random.default_rng(0).normal(0.5, 1, (1_200, 16))  # fewer patterns than of 5
+    every, some = sign_flip(differences), np.array([3, 700, 1_199])
+    of_some = sign_flip(differences, pairs=some)
+    assert of_some[some].tolist() == every[some].tolist()
+    assert (np.delete(of_some, some) == 1).all()
+
+
 def test_a_pair_alone_needs_no_correction():
     differences = np.random.default_rng(0).normal(0.5, 1, (1, 9))
     assert max_t(differences) == sign_flip(differences)
