@@ -24,26 +24,9 @@ import device_lines  # noqa: E402
 
 EXCUSE = "# not run: "
 
-
-#: Tests of code that is the same on every device, and names the one it is on.
-ALIKE = (
-    "bench/device_check", "bench/execute/test_executor.py", "bench/run/test_training_on_data.py",
-    "bench/measure", "bench/search", "bench/study/test_compatibility.py", "data/modules",
-    "data/transforms", "models/layers", "models/tasks", "models/test_text_models.py",
-)  # fmt: skip
-
-
-def tests() -> list[str]:
-    """The test files that pretend CUDA, fake some call of it, or tell what is asked for."""
-    pretend = ("cuda", "CudaClock", "FakeTensorMode", "pynvml", "nvml", "gpus")
-    folder = ROOT / "tests"
-    files = [
-        path
-        for path in sorted(folder.rglob("test_*.py"))
-        if path.relative_to(folder).as_posix().startswith(ALIKE)
-        or any(word in path.read_text("utf-8") for word in pretend)
-    ]
-    return list(map(str, files))
+#: Tests that between them run every such line: files of tests that take milliseconds, and of the
+#: slow ones as few as do. A line that none of them runs wants a test, and that test its place here.
+TESTS = ("tests/bench/cli/test_plan_costs.py",)
 
 
 def run(folder: Path, words: list[str]) -> int:
@@ -52,7 +35,7 @@ def run(folder: Path, words: list[str]) -> int:
     if words in (["none"], ["prepare"]):
         return 0
     if not any(Path(word.partition("::")[0]).exists() for word in words):
-        words = [*words, *tests()]
+        words = [*words, *TESTS]
     environment = {**os.environ, "PYTHONPATH": str(SITE), "DEVICE_LINES": str(folder)}
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
     return subprocess.run(pytest, cwd=ROOT, env=environment).returncode
@@ -73,7 +56,10 @@ def show(folder: Path) -> int:
             continue
         missed += 1
         print(f"{place}: {line}")
-    print(f"{len(lines)} lines mention a device: {missed} were not run, {excused} say why not")
+    print(
+        f"{len(lines)} lines mention a device: {missed} were not run without a reason, "
+        f"{excused} say why"
+    )
     return missed
 
 
