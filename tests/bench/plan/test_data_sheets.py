@@ -60,6 +60,8 @@ def test_the_machine_that_is_named_comes_first() -> None:
     assert machines.chosen("cpu", None, nobody) == ChosenMachine()
     with pytest.raises(UserError, match="unknown machine"):
         machines.chosen("a31", None, nobody)
+    with pytest.raises(UserError, match="a machine and a number of its devices, as in a100:8"):
+        machines.chosen("a100:0", None, nobody)
 
 
 def test_then_the_gpus_here_then_its_cores() -> None:
