@@ -49,8 +49,6 @@ def test_what_was_not_run_is_counted_and_an_excuse_has_its_reason(
 
 
 def test_every_test_of_the_list_is_there() -> None:
-    files = {ROOT / test.partition("::")[0] for test in device_coverage.TESTS}
-    assert all(file.exists() for file in files)
-    for test in device_coverage.TESTS:
+    for test in device_coverage.tests():
         file, _, name = test.partition("::")
-        assert f"def {name.partition('[')[0]}" in (ROOT / file).read_text("utf-8") or not name
+        assert f"def {name.partition('[')[0]}(" in (ROOT / file).read_text("utf-8"), test

@@ -6,6 +6,9 @@ import pytest
 
 from lightning_bench.bench.device_check import context
 from lightning_bench.bench.device_check.context import TookTooLong, demand_done
+from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.execute.job import Execution
+from lightning_bench.bench.study.cluster import Cluster
 from tests.bench.device_check.cpu_check import check, faulty
 from tests.factory import record, spec
 
@@ -15,6 +18,22 @@ def test_a_run_that_was_elsewhere_is_compared_with_nothing() -> None:
     demand_done({"A": on_cpu}, "cpu")
     with pytest.raises(RuntimeError, match="A ran on 1 × cpu, not 2 × cuda"):
         demand_done({"A": on_cpu}, "cuda", 2)
+
+
+def test_a_run_on_one_device_asks_a_cluster_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(nodes=2, gpus="a100:4")
+    one = context._one_device(cluster)
+    assert (one.nodes, one.gpus) == (1, "a100:1")
+    assert context._one_device(Cluster()).gpus is None
+    queued = check(tmp_path, queue=cluster)
+    store = queued.store("there")
+    store.prepare()
+    monkeypatch.setenv("PATH", "")
+    for devices in (1, 8):
+        with pytest.raises(UserError, match="--launcher slurm: there is no squeue on this host"):
+            queued._launcher(store, Execution(device="cuda", devices=devices), runs=3)
 
 
 def test_runs_that_get_on_may_take_long_and_those_that_hang_are_ended(
