@@ -144,7 +144,7 @@ class _Limit(Listener):
         self.what, self.limit_s = what, limit_s
         self._heard = time.monotonic()
 
-    def _hear(self, *_: object) -> None:
+    def _hear(self, *_: object, **__: object) -> None:
         self._heard = time.monotonic()
 
     started = waits = progressed = finished = lost = stopped = _hear

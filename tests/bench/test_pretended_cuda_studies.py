@@ -121,6 +121,7 @@ def test_a_lightning_module_of_ones_own_trains_on_gpus(
         entry["metrics"] = {"val/acc": "accuracy"}
     page = study_page(entries={"Own": entry}, recipe={"epochs": 1, "batch_size": 60})
     host = Host(tmp_path, page, devices=2)
+    host.environment["BENCH_CACHE"] = str(tmp_path / "cache")  # it is tried with a batch before
     record = host.run("--devices", str(devices))[name]
     assert (record.status, record.scored) == ("done", 359), record.failure
     made = record.provenance
