@@ -1,13 +1,12 @@
-"""Coverage of the lines that mention a device, under the tests of pretended CUDA.
+"""Coverage of the lines that mention a device, under tests of pretended CUDA and of the CPU.
 
     python -m benchmarks.device_coverage [--lines FOLDER] [options of pytest]
 
 Prints each line of code with `cuda`, `device` or `gpu` in it that no process of these tests has
-executed. One that can't be, as it needs another machine, says so beside it or in the line above:
-`# not run: why`. Target: none besides. With --lines what was executed is kept in a folder, to which
-later calls add: `--lines FOLDER path::test` runs that test alone, `--lines FOLDER none` prints,
-`--lines FOLDER prepare` makes the folder for tests that somebody else starts. `nox -s tests slow
-devices` does so with all tests, since the marks cost nothing.
+executed, and fails where there is one. What can't be run, as it needs another machine, says so
+beside it or in the line above: `# not run: why`. With --lines what was executed is kept in a
+folder, to which later calls add: `--lines FOLDER path::test` runs that test alone, `--lines FOLDER
+none` prints, `--lines FOLDER prepare` makes the folder for tests that somebody else starts.
 """
 
 import argparse
@@ -24,26 +23,15 @@ import device_lines  # noqa: E402
 
 EXCUSE = "# not run: "
 
-
-#: Tests of code that is the same on every device, and names the one it is on.
-ALIKE = (
-    "bench/device_check", "bench/execute/test_executor.py", "bench/run/test_training_on_data.py",
-    "bench/measure", "bench/search", "bench/study/test_compatibility.py", "data/modules",
-    "data/transforms", "models/layers", "models/tasks", "models/test_text_models.py",
-)  # fmt: skip
+#: Tests that between them run every such line, one a line of the file; of the slow ones as few as
+#: do. A line that none of them runs wants a test, and that test its place there.
+TESTS = Path(__file__).with_name("device_tests.txt")
 
 
 def tests() -> list[str]:
-    """The test files that pretend CUDA, fake some call of it, or tell what is asked for."""
-    pretend = ("cuda", "CudaClock", "FakeTensorMode", "pynvml", "nvml", "gpus")
-    folder = ROOT / "tests"
-    files = [
-        path
-        for path in sorted(folder.rglob("test_*.py"))
-        if path.relative_to(folder).as_posix().startswith(ALIKE)
-        or any(word in path.read_text("utf-8") for word in pretend)
-    ]
-    return list(map(str, files))
+    """Tests that run all lines that mention a device."""
+    lines = TESTS.read_text("utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def run(folder: Path, words: list[str]) -> int:
@@ -52,7 +40,7 @@ def run(folder: Path, words: list[str]) -> int:
     if words in (["none"], ["prepare"]):
         return 0
     if not any(Path(word.partition("::")[0]).exists() for word in words):
-        words = [*words, *tests()]
+        words = [*words, "-n", "auto", "--dist", "loadscope", *tests()]
     environment = {**os.environ, "PYTHONPATH": str(SITE), "DEVICE_LINES": str(folder)}
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
     return subprocess.run(pytest, cwd=ROOT, env=environment).returncode
@@ -73,7 +61,10 @@ def show(folder: Path) -> int:
             continue
         missed += 1
         print(f"{place}: {line}")
-    print(f"{len(lines)} lines mention a device: {missed} were not run, {excused} say why not")
+    print(
+        f"{len(lines)} lines mention a device: {missed} were not run without a reason, "
+        f"{excused} say why"
+    )
     return missed
 
 

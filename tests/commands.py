@@ -11,7 +11,11 @@ from typing import TypeVar
 #: The script that this environment's installation left beside its interpreter.
 BENCH = str(Path(sys.executable).with_name("bench"))
 #: Makes the models of `tests.bench.misbehaving` importable, which a page may then name.
-TESTS_IMPORTABLE = {"PYTHONPATH": str(Path(__file__).parents[1])}
+TESTS_IMPORTABLE = {
+    "PYTHONPATH": os.pathsep.join(
+        filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
+    )
+}
 
 T = TypeVar("T")
 

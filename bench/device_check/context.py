@@ -21,9 +21,9 @@ from lightning_bench.bench.store.store import Attempt, Store
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.study import Run
 
-#: Runs that are not over by then hang: the longest take seconds.
+#: Runs hang of which nothing is heard for so long: their epochs take seconds, of a busy host too.
 LIMIT_S = 120.0
-#: The same of runs that wait in a queue.
+#: The same where they may wait in a queue.
 QUEUE_LIMIT_S = 1800.0
 
 
@@ -49,7 +49,7 @@ class CheckContext:
 
     @property
     def limit_s(self) -> float:
-        """The longest that runs may take together."""
+        """The longest that nothing may be heard of runs under way."""
         return LIMIT_S if self.queue is None else QUEUE_LIMIT_S
 
     def store(self, place: str) -> Store:
@@ -138,16 +138,21 @@ def _planned(name: str, spec: RunSpec, newest: Attempt | None) -> PlannedRun:
 
 
 class _Limit(Listener):
-    """Ends runs that hang."""
+    """Ends runs that hang, however long those take that get on."""
 
     def __init__(self, what: str, limit_s: float) -> None:
         self.what, self.limit_s = what, limit_s
-        self._started = time.monotonic()
+        self._heard = time.monotonic()
+
+    def _hear(self, *_: object, **__: object) -> None:
+        self._heard = time.monotonic()
+
+    started = waits = progressed = finished = lost = stopped = _hear
 
     def tick(self) -> None:
-        """Raise when the time is up; the executor then ends what is under way."""
-        if time.monotonic() - self._started > self.limit_s:
-            raise TookTooLong(f"{self.what} was not over after {self.limit_s:.0f} s")
+        """Raise when nothing was heard for too long; the executor then ends what is under way."""
+        if time.monotonic() - self._heard > self.limit_s:
+            raise TookTooLong(f"{self.what}: nothing was heard of them for {self.limit_s:.0f} s")
 
 
 def demand_done(records: Mapping[str, Record], device: DeviceType, devices: int = 1) -> None:

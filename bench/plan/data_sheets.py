@@ -21,13 +21,14 @@ class DataSheet(NamedTuple):
     watts: float
 
 
-#: By the names of `bench plan --on`.
+#: By the names of `bench plan --on`; figures of NVIDIA's data sheets and architecture white papers,
+#: halved where they are printed with sparsity alone. A card whose sheet was not at hand, such as an
+#: A30 or an H100 NVL, is not in here: a plan for it names a like one.
 SHEETS = {
     "t4": DataSheet("T4", 8.1, None, None, 65.0, 16, 320, 70),
     "v100": DataSheet("V100 SXM2", 15.7, None, None, 125.0, 32, 900, 300),
     "v100-pcie": DataSheet("V100 PCIE", 14.0, None, None, 112.0, 32, 900, 250),
     "a10": DataSheet("A10", 31.2, 62.5, 125.0, 125.0, 24, 600, 150),
-    "a30": DataSheet("A30", 10.3, 82.0, 165.0, 165.0, 24, 933, 165),
     "a40": DataSheet("A40", 37.4, 74.8, 149.7, 149.7, 48, 696, 300),
     "a100": DataSheet("A100", 19.5, 156.0, 312.0, 312.0, 80, 2039, 400),
     "a100-40gb": DataSheet("A100 40GB", 19.5, 156.0, 312.0, 312.0, 40, 1555, 400),
@@ -36,7 +37,6 @@ SHEETS = {
     "l40": DataSheet("L40", 90.5, 90.5, 181.0, 181.0, 48, 864, 300),
     "l40s": DataSheet("L40S", 91.6, 183.0, 362.0, 362.0, 48, 864, 350),
     "h100": DataSheet("H100 HBM3", 66.9, 494.7, 989.4, 989.4, 80, 3350, 700),
-    "h100-nvl": DataSheet("H100 NVL", 60.0, 417.5, 835.5, 835.5, 94, 3900, 400),
     "h100-pcie": DataSheet("H100 PCIe", 51.2, 378.0, 756.0, 756.0, 80, 2000, 350),
     "h200": DataSheet("H200", 66.9, 494.7, 989.4, 989.4, 141, 4800, 700),
     "rtx3090": DataSheet("RTX 3090", 35.6, 35.6, 71.0, 71.0, 24, 936, 350),

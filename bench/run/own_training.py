@@ -211,6 +211,10 @@ class OwnTraining:
             strategy = strategies.DDPStrategy(
                 find_unused_parameters=True, forward_sync_buffers=False
             )
+            if device == "cuda":
+                # As `trainer` has it: each rank knows its own GPU alone.
+                own = torch.device("cuda", torch.cuda.current_device())
+                strategy.parallel_devices = [own] * (rank.world // rank.nodes)
         self._folder = tempfile.TemporaryDirectory()
         recipe = spec.recipe
         self.trainer = lightning.Trainer(

@@ -7,8 +7,9 @@ trained by its own steps, optimisers and hooks (`bench.run.own_training`).
 import contextlib
 import importlib
 import io
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -54,7 +55,8 @@ def try_out(name: str, package: str, module: Any, facts: Mapping[str, int]) -> d
     # A list alone would be one of loaders.
     batches: Any = DataLoader([_made_up(facts)], batch_size=None, collate_fn=lambda batch: batch)  # type: ignore[arg-type]
     logged: dict[str, list[str]] = {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with tempfile.TemporaryDirectory() as folder, quiet, _no_gpu_visible():
         trainer = lightning.Trainer(
             accelerator="cpu", devices=1, fast_dev_run=1, default_root_dir=folder,
             enable_progress_bar=False, enable_model_summary=False,
@@ -82,6 +84,20 @@ def try_out(name: str, package: str, module: Any, facts: Mapping[str, int]) -> d
         "predicts": "predict" in logged,
         "manual": not module.automatic_optimization,
     }
+
+
+@contextlib.contextmanager
+def _no_gpu_visible() -> Iterator[None]:
+    """Hide all GPUs: Lightning asks each for its generator's state, and so takes memory on each."""
+    names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    os.environ.update(dict.fromkeys(names, ""))
+    try:
+        yield
+    finally:
+        for name in names:
+            del os.environ[name]
+        os.environ.update(kept)
 
 
 def labels_and_probabilities(name: str, output: Any, classes: int) -> tuple[Tensor, Tensor | None]:

@@ -112,6 +112,24 @@ def test_a_compiled_model_learns_what_it_learns_without(tmp_path: Path) -> None:
     assert compiled.curve[0].train_loss == pytest.approx(eager.curve[0].train_loss, rel=1e-2)
 
 
+@pytest.mark.parametrize(("name", "devices"), [("Automatic", 1), ("Predicts", 2)])
+def test_a_lightning_module_of_ones_own_trains_on_gpus(
+    name: str, devices: int, tmp_path: Path
+) -> None:
+    entry: dict[str, Any] = {"model": f"tests.bench.own_modules:{name}"}
+    if name == "Automatic":
+        entry["metrics"] = {"val/acc": "accuracy"}
+    page = study_page(entries={"Own": entry}, recipe={"epochs": 1, "batch_size": 60})
+    host = Host(tmp_path, page, devices=2)
+    host.environment["BENCH_CACHE"] = str(tmp_path / "cache")  # it is tried with a batch before
+    record = host.run("--devices", str(devices))[name]
+    assert (record.status, record.scored) == ("done", 359), record.failure
+    made = record.provenance
+    assert (made.device, made.devices, made.device_kind) == ("cuda", devices, KIND)
+    assert record.metrics["accuracy"] > 0.5
+    assert all("forkserver" in line or "spawn" in line for line in touched(tmp_path))
+
+
 STAGED = study_page(
     stages={"first": {"data": "digits", "recipe": {"epochs": 1}}},
     entries={

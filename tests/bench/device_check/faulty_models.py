@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import torch
@@ -46,6 +47,16 @@ def coarse(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.M
         return 3 * logits if torch.is_autocast_enabled("cpu") else logits
 
     return Faulty(rounded, channels * image_size**2, classes)
+
+
+def stands_still(*, channels: int = 1, image_size: int = 8, classes: int = 10) -> nn.Module:
+    """Compute for ever."""
+
+    def sleep(logits: Tensor) -> Tensor:
+        time.sleep(600)
+        return logits
+
+    return Faulty(sleep, channels * image_size**2, classes)
 
 
 class Counting(nn.Module):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lightning_bench.bench.cli import preflight
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.execute import slurm
 from lightning_bench.bench.execute.job import JobSpec, read_job_spec, write_job_spec
@@ -54,7 +55,9 @@ def test_a_page_that_asks_for_gpus_has_its_runs_on_them() -> None:
         ({}, "cpu"), ({"gpus": 4}, "cuda"), ({"extra": "--gpus-per-task=1"}, "cuda"),
         ({"extra": ["--exclusive", "--gres=shard:2,gpu:1"]}, "cuda"), ({"partition": "gpu"}, "cpu"),
     ):  # fmt: skip
-        assert slurm.device_of("auto", Cluster.model_validate(page)) == device
+        cluster = Cluster.model_validate(page)
+        assert slurm.device_of("auto", cluster) == device
+        assert preflight.device_of("auto", cluster, local=False) == device
     assert slurm.device_of("cpu", Cluster(gpus="4")) == "cpu"
 
 

@@ -40,6 +40,8 @@ def test_a_card_is_known_by_its_drivers_name(card: str, name: str) -> None:
         "NVIDIA GeForce RTX 3090 Ti",
         "NVIDIA A100-SXM4-80GB MIG 1g.10gb",
         "NVIDIA H100 of a kind to come",
+        "NVIDIA H100 NVL",  # no sheet of it was at hand
+        "NVIDIA A30",
         "Tesla K80",
         "",
     ],
@@ -54,10 +56,12 @@ def nobody() -> list[str]:
 
 
 def test_the_machine_that_is_named_comes_first() -> None:
-    assert machines.chosen("a30:4", 0.3, nobody).rates == machines.named("a30:4", 0.3)
+    assert machines.chosen("a40:4", 0.3, nobody).rates == machines.named("a40:4", 0.3)
     assert machines.chosen("cpu", None, nobody) == ChosenMachine()
     with pytest.raises(UserError, match="unknown machine"):
         machines.chosen("a31", None, nobody)
+    with pytest.raises(UserError, match="a machine and a number of its devices, as in a100:8"):
+        machines.chosen("a100:0", None, nobody)
 
 
 def test_then_the_gpus_here_then_its_cores() -> None:

@@ -4,14 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lightning_bench.bench.execute.job import EXIT_CODES, write_job_spec
 from lightning_bench.bench.store.record import Environment, Record
-from lightning_bench.bench.store.store import Store
+from lightning_bench.bench.store.store import Store, read_record
+from tests.bench.processes import order
 from tests.commands import bench
+from tests.factory import spec
 from tests.pretended_cuda.environment import pretended, touched
 
 pytestmark = pytest.mark.slow
@@ -144,3 +148,34 @@ def test_gpus_that_are_not_there_are_told_before_anything_runs(tmp_path: Path) -
     code, said, made = run(tmp_path, "--device", "mps", devices=0)
     assert (code, made) == (2, [])
     assert said.startswith("bench: --device mps: the GPU of a Mac (MPS) is not supported")
+
+
+TASK = """
+import sys
+from pathlib import Path
+from lightning_bench.bench.execute import slurm
+sys.exit(slurm.rank(Path(sys.argv[1])))
+"""
+
+
+def test_a_task_of_slurm_trains_on_the_gpu_that_it_sees(tmp_path: Path) -> None:
+    """Alone, as srun starts it; a real SLURM starts several in `tests/bench/execute/slurm`."""
+    given = replace(order(tmp_path, spec("mlp", recipe={"epochs": 1})), device="cuda")
+    Store(tmp_path).prepare()
+    path = tmp_path / "order-1.json"
+    write_job_spec(given, path)
+    task = {"NTASKS": "1", "PROCID": "0", "LOCALID": "0", "NNODES": "1", "NODEID": "0"}
+    environment = os.environ | pretended(tmp_path, visible="0")
+    environment |= {f"SLURM_{name}": value for name, value in task.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", TASK, str(path)],
+        env={name: value for name, value in environment.items() if value is not None},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == EXIT_CODES["recorded"] == 0, done.stderr
+    assert (tmp_path / "verdict-1.txt").read_text() == "recorded"
+    record = read_record(tmp_path / "runs" / f"{given.spec.key}.1" / "record.json")
+    assert (record.status, record.provenance.device) == ("done", "cuda"), record.failure
+    uses = [line for line in touched(tmp_path) if "CUBLAS_WORKSPACE_CONFIG=:4096:8" in line]
+    assert uses

@@ -1,6 +1,7 @@
 """The parent's loop with made-up records: means over seeds, pruning, shared runs, what is paid."""
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,25 @@ def test_what_was_chosen_is_a_page_with_the_final_runs(page, tmp_path: Path) -> 
     (tmp_path / "chosen.yaml").write_text(text, encoding="utf-8")
     final = {run.key for run in study.runs(ledger.chosen(found))}
     assert {run.key for run in load(str(tmp_path / "chosen.yaml")).runs()} == final
+
+
+def test_an_attempt_costs_what_it_took_where_no_record_tells(page, tmp_path: Path) -> None:
+    bench = Bench(page, tmp_path)
+    resumed = bench.take()
+    made = bench.write(resumed, [0.4], resumed_from=[1])
+    took = datetime.fromisoformat(made.ended) - datetime.fromisoformat(made.started)
+    attempt = bench.store.newest(resumed.key)
+    assert attempt is not None
+    # Its own cost counts the attempts before, which are paid for themselves.
+    assert bench.tuner._device_h(attempt) == took.total_seconds() / 3600 != 0.25
+    lost = bench.take()
+    with bench.store.claim(lost.run.spec, lost.next_attempt) as folder:
+        (folder / "log.txt").touch()
+        for name, at in (("spec.json", 1000), ("log.txt", 1360)):
+            os.utime(folder / name, (at, at))
+        for path in set(folder.iterdir()) - {folder / "log.txt"}:
+            os.utime(path, (1000, 1000))
+        attempt = bench.store.newest(lost.key)
+        assert attempt is not None
+        assert attempt.record is None
+        assert bench.tuner._device_h(attempt) == pytest.approx(0.1)

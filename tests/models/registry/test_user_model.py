@@ -59,6 +59,11 @@ NETS = """
         def forward(self, x):
             return super().forward(x) * (1 if float(x.sum()) > 1e9 else 2)
 
+    class Rates(Plain):  # needs numbers before it is there
+        def __init__(self):
+            super().__init__()
+            self.rates = [float(rate) for rate in torch.linspace(0, 0.1, 3)]
+
     class Text(nn.Module):
         def __init__(self, vocab_size, num_labels=2):
             super().__init__()
@@ -153,6 +158,8 @@ def test_arguments_are_described_without_types_and_defaults(nets) -> None:
     assert plain["arguments"]["in_chans"]["fact"] == "channels"
     assert (plain["kind"], plain["parameters"]) == ("image", 3 * 5 * 9 + 5 + 5 * 10 + 10)
     assert plain["flops"]
+    rates = counting.describe(nets("Rates"))
+    assert (rates["parameters"], rates["flops"]) == (plain["parameters"], plain["flops"])
 
 
 def test_what_the_data_would_fill_is_kept_in_the_key_where_the_page_gives_it(nets) -> None:
