@@ -4,8 +4,8 @@ nox -s lint types      style and types
 nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
+nox -s rehearse        every study at every scale, for two steps
 nox -s devices         lines that mention a device, and which no test runs (not run by default)
-nox -s rehearse        every study at every scale, for two steps (not run by default)
 nox -s lock            write constraints.txt anew (not run by default)
 """
 
@@ -13,7 +13,7 @@ import nox
 
 nox.needs_version = ">=2026.10"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["lint", "types", "imports", "tests", "slow"]
+nox.options.sessions = ["lint", "types", "imports", "tests", "slow", "rehearse"]
 nox.options.stop_on_first_error = False
 
 CONSTRAINTS = ("--constraint", "constraints.txt")
@@ -67,7 +67,7 @@ def devices(session: nox.Session) -> None:
 def rehearse(session: nox.Session) -> None:
     """Every study at every scale; one process starts the others, as many as there are cores."""
     session.install(*CONSTRAINTS, "-e", ".[test]", env=COMPILE)
-    session.run("pytest", "-m", "rehearsal", *session.posargs)
+    session.run("pytest", "-m", "rehearsal", "tests/studies", *session.posargs)
 
 
 @nox.session
