@@ -37,8 +37,8 @@ from lightning_bench.models.registry import registry
 from lightning_bench.models.weights.heads import add_pair_head
 
 #: Of `auto`: the FLOPs of a step up to which a case trains on the CPU, where it is the one of its
-#: kind that shows the training, and where it is not: some ten seconds, and less than one.
-_MOST_FLOPS, _LITTLE_FLOPS = 6e10, 5e9
+#: kind that shows the training, and where it is not: some five seconds, and less than one.
+_MOST_FLOPS, _LITTLE_FLOPS = 3e10, 5e9
 #: Several processes hold about as much again as their step needs.
 _SPARE = 2.0
 #: What is not at hand is made up, not fetched.
