@@ -4,9 +4,9 @@ nox -s lint types      style and types
 nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
+nox -s rehearse        every study at every scale, for two steps
 nox -s devices         lines that mention a device, and which no test runs (not run by default:
                        its tests are in `tests` and `slow`, too, and take some minutes again)
-nox -s rehearse        every study at every scale, for two steps (not run by default)
 nox -s lock            write constraints.txt anew (not run by default)
 """
 
@@ -14,7 +14,7 @@ import nox
 
 nox.needs_version = ">=2026.10"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["lint", "types", "imports", "tests", "slow"]
+nox.options.sessions = ["lint", "types", "imports", "tests", "slow", "rehearse"]
 nox.options.stop_on_first_error = False
 
 CONSTRAINTS = ("--constraint", "constraints.txt")
@@ -68,7 +68,7 @@ def devices(session: nox.Session) -> None:
 def rehearse(session: nox.Session) -> None:
     """Every study at every scale; one process starts the others, as many as there are cores."""
     session.install(*CONSTRAINTS, "-e", ".[test]", env=COMPILE)
-    session.run("pytest", "-m", "rehearsal", *session.posargs)
+    session.run("pytest", "-m", "rehearsal", "tests/studies", *session.posargs)
 
 
 @nox.session

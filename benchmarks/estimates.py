@@ -72,7 +72,7 @@ def records(store: Path) -> list[Path]:
 
 def cost(path: Path) -> dict[str, Any]:
     """What a run took."""
-    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["cost"]
+    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["record"]["cost"]
     return made
 
 

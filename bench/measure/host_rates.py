@@ -12,7 +12,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -30,9 +31,9 @@ _SHARED = 0.9
 UTILISATION = 0.5
 _MODULE = "lightning_bench.bench.measure.host_rates"
 #: Changes where more is measured than before, or otherwise.
-_MEASURED = "2: steps, epochs, starts"
-#: Epochs and batch sizes of three trainings of next to nothing, of which steps, epochs and starts
-#: are told apart: their network and data cost little beside them.
+_MEASURED = "3: the start apart from what a warm process takes"
+#: Epochs and batch sizes of trainings of next to nothing, of which steps, epochs and starts are
+#: told apart: their network and data cost little beside them.
 _TRAININGS = ((1, 512), (13, 512), (4, 16))
 
 
@@ -127,7 +128,8 @@ def _of_training() -> dict[str, float]:
     """Seconds of Python for a step, an epoch and a run, beside what the model computes.
 
     T = start + epochs · (epoch + batches · step), where a batch of validation counts as half a
-    step; three trainings give the three.
+    step; three trainings in a process that has trained before give epoch and step, and the first
+    one of a process the start, since each run is one.
     """
     import numpy as np
 
@@ -136,7 +138,7 @@ def _of_training() -> dict[str, float]:
     from lightning_bench.bench.study.inputs import dataset_of
 
     nothing = dict.fromkeys(("parameters", "flops", "convolved", "outputs", "operations"), 0)
-    taken, steps = [], []
+    specs, steps = [], []
     for epochs, batch_size in _TRAININGS:
         spec = RunSpec(
             model=ModelSpec(name="mlp", args={"depth": 1, "width": 8}),
@@ -144,21 +146,24 @@ def _of_training() -> dict[str, float]:
             recipe=Recipe(epochs=epochs, batch_size=batch_size),
             seed=0,
         )
-        taken.append(min(_trained_apart(spec) for _ in range(2)))  # noise only adds
         work = workload(spec, dataset_of(spec.data), nothing)
         assert isinstance(work, Workload)
+        specs.append(spec)
         steps.append(work.steps)
+    first, *others = _trained_apart([specs[0], *specs, *specs])
+    warm = np.reshape(others, (2, -1)).min(axis=0)  # noise only adds
     # A column each of runs, epochs and steps.
     times = np.array(
         [[1, epochs, step] for (epochs, _), step in zip(_TRAININGS, steps, strict=True)]
     )
-    start_s, epoch_s, step_s = np.linalg.solve(times, taken).tolist()
+    _, epoch_s, step_s = np.linalg.solve(times, warm).tolist()
+    start_s = first - _TRAININGS[0][0] * epoch_s - steps[0] * step_s
     found = {"step_s": step_s, "epoch_s": epoch_s, "start_s": start_s}
     return {name: max(seconds, 1e-5) for name, seconds in found.items()}
 
 
-def _trained_apart(spec: Any) -> float:
-    """Processor seconds of a training in a fork that has imported what it needs, as runs are."""
+def _trained_apart(specs: Sequence[Any]) -> list[float]:
+    """Processor seconds of trainings in a fork that has imported what it needs, as runs are."""
     from lightning_bench.bench.run.training import train
 
     reading, writing = os.pipe()
@@ -168,15 +173,20 @@ def _trained_apart(spec: Any) -> float:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
-            train(spec, device="cpu", on_epoch=lambda _: None)
-            os.write(writing, repr(time.process_time()).encode())
+            ended = [0.0]
+            for spec in specs:
+                train(spec, device="cpu", on_epoch=lambda _: None)
+                ended.append(time.process_time())
+            each = [end - begin for begin, end in pairwise(ended)]
+            os.write(writing, json.dumps(each).encode())
         finally:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
         told = pipe.read()
     os.waitpid(child, 0)
-    return float(told)
+    taken: list[float] = json.loads(told)
+    return taken
 
 
 def _processor_seconds(work: Callable[..., Any], *inputs: Any) -> float:

@@ -12,6 +12,11 @@ from lightning_bench.bench.spec import RunSpec
 #: The module that rehearses a case, by name alone: importing it imports torch.
 WORKER = "lightning_bench.bench.rehearse.worker"
 
+#: Examples of a batch: enough for batch norm, in each of its parts; and where a training diverges
+#: on so few. (The gradient of a deep network with batch norm grows with its depth, on two examples
+#: beyond all numbers.)
+FEW, MORE = 2, 16
+
 #: Where a case is rehearsed: on the CPU, without memory on the meta device, or as it is sensible.
 Where = Literal["auto", "cpu", "meta"]
 
@@ -30,6 +35,7 @@ class RehearsalJob:
     environment: Mapping[str, str]
     start_weights: Path | None = None  # those of the case that this one starts from
     memory_share: float = 0.9
+    examples: int = FEW  # of a batch
 
     @property
     def own_folder(self) -> Path:
@@ -60,6 +66,16 @@ class Rehearsed:
     cpu_s: float = 0.0  # of its process, whoever else is on the machine
     peak_bytes: int = 0
     measured: bool = False  # the peak; else it is computed
+
+    @property
+    def lacked_memory(self) -> bool:
+        """Whether it failed for want of memory."""
+        return self.status == "fails" and self.cause.startswith("memory:")
+
+    @property
+    def diverged(self) -> bool:
+        """Whether it failed since its loss is no number."""
+        return self.status == "fails" and ": Diverged: " in self.cause
 
 
 def run_worker(pipe: Connection, job: RehearsalJob) -> None:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from lightning_bench.bench.rehearse.case import Case
 from lightning_bench.bench.rehearse.protocol import (
+    FEW,
+    MORE,
     WORKER,
     RehearsalJob,
     Rehearsed,
@@ -66,7 +69,7 @@ class RehearsalSession:
         waiting = list(self.cases)
         with _folder() as folder:
             try:
-                numbers = iter(range(len(waiting) * 2))
+                numbers = count()
                 while waiting or self._running:
                     while len(self._running) < self.jobs and (case := self._next(waiting)):
                         self._start(case, folder, next(numbers), self.on)
@@ -105,7 +108,7 @@ class RehearsalSession:
             return self._next(waiting)
         return None
 
-    def _start(self, case: Case, folder: Path, number: int, on: Where) -> None:
+    def _start(self, case: Case, folder: Path, number: int, on: Where, examples: int = FEW) -> None:
         job = RehearsalJob(
             key=case.key,
             spec=case.spec,
@@ -117,6 +120,7 @@ class RehearsalSession:
             environment=_environment(case),
             start_weights=self._weights.get(case.start),
             memory_share=0.9 / self.jobs,
+            examples=examples,
         )
         process, pipe = start_with_pipe(self._context, run_worker, job, daemon=True)
         self._running.append(_Worker(case, job, process, pipe, oom_kills()))
@@ -130,9 +134,13 @@ class RehearsalSession:
             worker.pipe.close()
             worker.process.close()
             shutil.rmtree(worker.job.own_folder, ignore_errors=True)
-            lacked_memory = result.status == "fails" and result.cause.startswith("memory:")
-            if lacked_memory and worker.job.on == "auto":
+            if result.lacked_memory and worker.job.on == "auto":
                 self._start(worker.case, folder, next(numbers), "meta")
+                continue
+            # A batch of the recipe's own may be larger, and its loss a number.
+            few = worker.job.examples == FEW < worker.case.spec.recipe.batch_size
+            if result.diverged and few:
+                self._start(worker.case, folder, next(numbers), worker.job.on, MORE)
                 continue
             kept = worker.job.kept_weights
             if kept is not None and kept.is_file():

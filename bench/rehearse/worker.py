@@ -37,12 +37,10 @@ from lightning_bench.models.registry import registry
 from lightning_bench.models.weights.heads import add_pair_head
 
 #: Of `auto`: the FLOPs of a step up to which a case trains on the CPU, where it is the one of its
-#: kind that shows the training, and where it is not: some ten seconds, and less than one.
-_MOST_FLOPS, _LITTLE_FLOPS = 6e10, 5e9
+#: kind that shows the training, and where it is not: some five seconds, and less than one.
+_MOST_FLOPS, _LITTLE_FLOPS = 3e10, 5e9
 #: Several processes hold about as much again as their step needs.
 _SPARE = 2.0
-#: Examples of a batch: enough for batch norm, in each of its parts.
-_EXAMPLES = 2
 #: What is not at hand is made up, not fetched.
 _NO_NETWORK = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
@@ -121,7 +119,7 @@ class Rehearsal:
         if spec.start is not None:
             # Its facts are asked for; relative paths lead elsewhere from here on.
             catalogue.substitute(dataset_of(spec.start.data))
-        count = _EXAMPLES * spec.recipe.accumulate
+        count = self.job.examples * spec.recipe.accumulate
         few = few_examples.prepare(dataset_of(spec.data), self.job.folder / "data", count)
         few_examples.use(few)
         forget_datasets()

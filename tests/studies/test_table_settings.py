@@ -1,5 +1,10 @@
 """Pages at full scale have the settings that the documents' tables state."""
 
+import re
+from pathlib import Path
+
+import yaml
+
 from lightning_bench import studies
 from lightning_bench.bench.study.load import load
 from lightning_bench.bench.study.load import scales as scales_of
@@ -64,3 +69,20 @@ def test_a_model_much_smaller_than_the_printed_one_reproduces_no_print() -> None
                 own, full = entries[label], load(name, "full").entries[label]
                 if own.published and own.model != full.model:
                     raise AssertionError(f"{name} {scale}: {label} has another model's print")
+
+
+def test_what_each_printed_table_needs_is_told_by_studies_that_there_are() -> None:
+    published = Path(__file__).parents[2] / "reports/published"
+    text = (published / "README.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    told = {name for row in rows for name in re.findall(r"`([\w-]+)`", row[2])}
+    assert told <= set(studies.pages())
+    sources = {
+        yaml.safe_load(path.read_text(encoding="utf-8"))["source"]
+        for path in published.glob("*.yaml")
+    }
+    assert len(sources) >= 11
+    for source in sources:
+        row = next((row for row in rows if row[1].strip().startswith(source)), None)
+        assert row is not None, source
+        assert row[3].strip().startswith("works")

@@ -186,13 +186,19 @@ def _bars(figure: PageFigure, of: Quantities, dataset: str, arrays: Arrays) -> P
             )
     if not lines:
         raise NotDrawn("nothing is known of it yet")
-    names = {of.label(name, each).partition(", ")[0] for _, name, each in groups}
+    names = {_untitled(of.label(name, each)) for _, name, each in groups}
     return Plot(
         kind="bars",
         x=Axis(names=[name for name, _, _ in groups]),
         y=Axis(label=" or ".join(sorted(names))),
         panels=[Panel(lines=lines)],
     )
+
+
+def _untitled(label: str) -> str:
+    """An average's label without its title, which stands below its bars."""
+    metric, comma, rest = label.partition(", ")
+    return metric + " [%]" * (comma != "" and rest.endswith(" [%]"))
 
 
 def _map(figure: PageFigure, of: Quantities, dataset: str, arrays: Arrays) -> Plot:

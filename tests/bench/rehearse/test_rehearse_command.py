@@ -244,3 +244,15 @@ def test_a_mistake_is_one_line(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert line in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_what_diverges_on_two_examples_alone_is_tried_on_more(tmp_path: Path) -> None:
+    """Of so deep a network with batch norm the gradient of two examples is no number."""
+    deep = {"model": "mlp", "args": {"depth": 56, "width": 512, "batch_norm": True}}
+    recipe = {"epochs": 2, "lr": 1e-3, "batch_size": 64}
+    text = page({"Deep": deep}, ["cifar10"], recipe=recipe)
+    (tmp_path / "page.yaml").write_text(text, encoding="utf-8")
+    done = rehearse(tmp_path, "page.yaml", "--format", "json")
+    (row,) = json.loads(done.stdout)
+    assert (row["status"], row["notes"]) == ("ok", "batch 16 for 64"), row

@@ -104,6 +104,18 @@ def test_bars_are_of_entries_and_begin_at_zero(make, canvases) -> None:
     assert axes.get_ylim()[0] == 0
 
 
+def test_bars_of_averages_stand_by_their_titles_and_say_their_unit(make, canvases) -> None:
+    """As VTAB-1k's groups of tasks."""
+    averages = {"Natural": ["digits"], "Structured": ["digits"]}
+    figure = {"kind": "bars", "y": [f"average/{title}" for title in averages]}
+    axes = canvas_of(built(make, figure, averages=averages), canvases).axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == list(averages)
+    assert axes.get_ylabel() == "test accuracy [%]"
+    assert sorted(patch.get_height() for patch in axes.patches)[::2] == pytest.approx(
+        [51, 61, 71, 81]
+    )
+
+
 def test_a_power_law_is_fitted_to_counts(make, canvases) -> None:
     entries = {f"{s}": {"model": "mixer", "group": "Mixer"} for s in (16, 64, 256)}
     counted = {
