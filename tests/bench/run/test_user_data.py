@@ -23,6 +23,8 @@ from lightning_bench.data.errors import DataError
 from lightning_bench.data.modules import user_data_module
 from lightning_bench.data.modules.contract import make
 from lightning_bench.data.sources import user_data
+from lightning_bench.models.registry import counting
+from lightning_bench.models.tasks.own_module import as_batch
 from tests import factory
 
 MODULE = "tests.bench.user_datasets"
@@ -167,6 +169,14 @@ def test_a_run_trains_on_it() -> None:
     assert outcomes[0].metrics["accuracy"] > 0.9
     assert outcomes[0].metrics == outcomes[1].metrics
     assert (outcomes[0].data.train, outcomes[0].scored) == (80, 20)
+
+
+def test_rows_of_numbers_are_given_as_rows() -> None:
+    facts = {"channels": 5, "image_size": 1, "classes": 2}
+    tried = counting.count_one("tests.bench.own_modules:OfRows", facts)
+    assert tried["parameters"] == 5 * 2 + 2
+    rows, target = torch.zeros(3, 5), torch.zeros(3)
+    assert as_batch((rows,), target, "table") == (rows, target)
 
 
 DATA = """
