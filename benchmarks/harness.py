@@ -171,7 +171,7 @@ def plain(make: Make, epochs: int, folder: Path) -> Pairs:
     return turns.found
 
 
-def own_module(seconds: float, epochs: int = 30) -> None:
+def own_module(seconds: float, epochs: int = 12) -> None:
     """Print the ratio of processor times of a LightningModule's trainings, ours over Lightning's.
 
     Two trainings of each warm up.
