@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -191,6 +192,14 @@ class ModelSpec(Settings):
     ] = {}
 
 
+class Arguments(dict[str, Nested]):
+    """Arguments as a page gives them, which can be a key of a cache."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Of what they say."""
+        return hash(canonical_json(self))
+
+
 class DataSpec(Settings):
     """A data set of the catalogue, and those of its settings that differ from it."""
 
@@ -240,6 +249,11 @@ class DataSpec(Settings):
     config: Annotated[str, Field(description="of the hub: the folder of its Parquet files")] = ""
     revision: Annotated[str, Field(description="of the hub: the commit")] | None = None
     title: Annotated[str, Field(exclude=True, description="what tables call it")] = ""
+    args: Annotated[
+        dict[str, Nested],
+        AfterValidator(Arguments),
+        Field(description="of module:callable, which gives data of your own"),
+    ] = Arguments()
 
     @model_validator(mode="after")
     def _both_moments(self) -> Self:

@@ -8,7 +8,9 @@ checkpoints, which may cost 2 % of the time) over a step of a loop written by ha
 model, optimiser and loader: an epoch by hand, then one of the harness, from its start to the end of
 its last batch, and so on. Targets: at most 1.02 on Mixer-S/16 at batch 32, at most 1.3 on
 quickstart's MLP at batch 64. Two further lines of the MLP are for one step a call of Lightning's
-loop, and for Lightning as most use it.
+loop, and for Lightning as most use it. `--only own` is a LightningModule of the user's own as a run
+trains it over Lightning's Trainer alone, with the same module, loaders and validation: processor
+time of whole trainings in turns, at most 1.05.
 """
 
 import argparse
@@ -31,9 +33,13 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.common import verdict
+from lightning_bench.bench.run.callbacks import HeartbeatCallback
 from lightning_bench.bench.run.control import Control, ControlCallback
+from lightning_bench.bench.run.distributed import ALONE
 from lightning_bench.bench.run.loading import load, make_task, optimisation
+from lightning_bench.bench.run.own_training import OwnBatches, OwnTraining
 from lightning_bench.bench.run.trainer import silence_warnings
+from lightning_bench.bench.run.training import History
 from lightning_bench.bench.spec import DataSpec, ModelSpec, Recipe, RunSpec
 from lightning_bench.bench.store.store import Store
 from lightning_bench.data.loader import EpochOrder
@@ -88,6 +94,15 @@ class Plain(pl.LightningModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """The same optimiser."""
         return self.optimizer_of(self.model)
+
+
+class Validated(Plain):
+    """The same with a validation."""
+
+    def validation_step(self, batch: list[torch.Tensor], number: int) -> None:
+        """The loss, logged."""
+        x, y = batch
+        self.log("val_loss", F.cross_entropy(self.model(x), y))
 
 
 def by_hand(make: Make) -> Iterator[float]:
@@ -156,6 +171,57 @@ def plain(make: Make, epochs: int, folder: Path) -> Pairs:
     return turns.found
 
 
+def own_module(seconds: float, epochs: int = 12) -> None:
+    """Print the ratio of processor times of a LightningModule's trainings, ours over Lightning's.
+
+    Two trainings of each warm up.
+    """
+    spec = RunSpec(
+        model=ModelSpec(name="benchmarks.harness:Plain"),
+        data=DataSpec(name="digits"),
+        recipe=Recipe(epochs=epochs),
+    )
+    data = load(spec)
+
+    def alone(folder: Path) -> float:
+        module, trained, validated = _parts_of(data)
+        trainer = pl.Trainer(
+            accelerator="cpu", devices=1, max_epochs=epochs, deterministic="warn", logger=False,
+            enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+            num_sanity_val_steps=0, use_distributed_sampler=False, default_root_dir=folder,
+        )  # fmt: skip
+        started = time.process_time()
+        trainer.fit(module, OwnBatches(trained, "image"), OwnBatches(validated, "image"))
+        return 1e3 * (time.process_time() - started) / trainer.global_step
+
+    def ours(folder: Path) -> float:
+        module, trained, validated = _parts_of(data)
+        control = Control(request=partial(Store(folder).requested, folder))
+        history = History(None, time.perf_counter(), lambda _: None, 0, lambda _: {})
+        training = OwnTraining(
+            spec, module, ALONE, "cpu", control, history, None, [HeartbeatCallback()]
+        )
+        started = time.process_time()
+        training.fit(trained, validated, "image")
+        return 1e3 * (time.process_time() - started) / training.trainer.global_step
+
+    pairs: Pairs = []
+    deadline = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        while time.monotonic() < deadline or len(pairs) < 8:
+            sides = {
+                way: way(Path(folder)) for way in ((alone, ours), (ours, alone))[len(pairs) % 2]
+            }
+            pairs.append((sides[alone], sides[ours]))
+    _print("own LightningModule, batch 64", "processor time", pairs[2:], "Lightning alone", 1.05)
+
+
+def _parts_of(data: Any) -> tuple[Any, Any, Any]:
+    model = create("mlp", **data.facts(), depth=2, width=106)
+    task = make_task(model, data.entry, Recipe())
+    return Validated(task), data.train_dataloader(), data.val_dataloader()
+
+
 def digits() -> tuple[Task, Any]:
     """Quickstart's MLP and its data."""
     arguments = {"depth": 2, "width": 106}
@@ -204,29 +270,37 @@ def compare(
             for label, way in ways.items():
                 found[label] += way(make, epochs, Path(folder))[skip:]
     for way, pairs in found.items():
-        ratios = sorted(ours / hand for hand, ours in pairs)
-        # Between these order statistics lies the median of all, with 95 % confidence or a bit more.
-        first = int(binom.ppf(0.025, len(ratios), 0.5))
-        low, high = ratios[max(0, first - 1)], ratios[min(len(ratios) - first, len(ratios) - 1)]
-        hand, ours = (median(side) for side in zip(*pairs, strict=True))
-        ratio = median(ratios)
-        print(
-            f"{name}, {way}: {ratio:.3f} ({low:.3f} to {high:.3f}; {ours:.3f} ms a step, by hand "
-            f"{hand:.3f}), {len(ratios)} pairs of epochs"
-            + (f"; {verdict(ratio, target)}" if way == next(iter(ways)) else ""),
-            flush=True,
-        )
+        first = way == next(iter(ways))
+        _print(name, way, pairs, "by hand", target if first else None)
+
+
+def _print(name: str, way: str, pairs: Pairs, other: str, target: float | None) -> None:
+    """The median ratio of pairs, with its interval."""
+    ratios = sorted(ours / hand for hand, ours in pairs)
+    # Between these order statistics lies the median of all, with 95 % confidence or a bit more.
+    first = int(binom.ppf(0.025, len(ratios), 0.5))
+    low, high = ratios[max(0, first - 1)], ratios[min(len(ratios) - first, len(ratios) - 1)]
+    hand, ours = (median(side) for side in zip(*pairs, strict=True))
+    ratio = median(ratios)
+    print(
+        f"{name}, {way}: {ratio:.3f} ({low:.3f} to {high:.3f}; {ours:.3f} ms a step, {other} "
+        f"{hand:.3f}), {len(ratios)} pairs"
+        + ("" if target is None else f"; {verdict(ratio, target)}"),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["digits", "mixer"])
+    parser.add_argument("--only", choices=["digits", "mixer", "own"])
     parser.add_argument("--seconds", type=float, default=60, help="for the MLP; thrice for Mixer")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     silence_warnings()
-    if chosen.only != "mixer":
+    if chosen.only in {None, "own"}:
+        own_module(chosen.seconds)
+    if chosen.only in {None, "digits"}:
         kept = {"seconds": chosen.seconds, "epochs": 60, "skip": 5, "target": 1.3}
         ways = {
             "harness": harness,
@@ -234,7 +308,7 @@ if __name__ == "__main__":
             "plain Lightning": plain,
         }
         compare("MLP, batch 64", digits, ways, **kept)
-    if chosen.only != "digits":
+    if chosen.only in {None, "mixer"}:
         # Its steps are long: a call takes one of them as it is.
         kept = {"seconds": 3 * chosen.seconds, "epochs": 24, "skip": 1, "target": 1.02}
         compare("Mixer-S/16, batch 32", mixer, {"harness": harness}, **kept)

@@ -79,6 +79,10 @@ class DataSet:
     label_columns: tuple[str, ...] = ()  # one, or several labels or numbers of each example
     split_column: str = ""  # which says of each row the split that it is of
     features: tuple[str, ...] = ()  # numbers that a row is: columns, and words of columns
+    # data of the user's own code
+    user_code: bool = False  # `source` names the callable that gives them
+    user_arguments: str = ""  # what it is called with, as JSON
+    user_draws: bool = False  # its training examples are others each epoch
     # what a run asks for
     split: SplitBy = "fixed"  # what the run's seed draws of `carved`
     shots: int | None = None  # training examples a class, drawn by the run's seed
@@ -87,6 +91,8 @@ class DataSet:
     @property
     def module(self) -> str:
         """The module of the data module that loads it; its `make` makes one."""
+        if self.user_code:
+            return "lightning_bench.data.modules.user_data_module"
         if self.kind == "image":
             return (
                 "lightning_bench.data.modules.streamed_images"
@@ -156,6 +162,8 @@ class DataSet:
     @property
     def streamed(self) -> bool:
         """Whether its images are too large together to be kept decoded."""
+        if self.user_code:
+            return False
         pixels = self.channels * self.image_size**2
         return sum(self.splits.values()) * pixels > IN_MEMORY_BYTES
 
@@ -179,5 +187,6 @@ class DataSet:
         # Younger than the runs and caches that know the others.
         plain: dict[str, Any] = {"crop": 1.0, "interpolation": "bicubic"}
         plain |= {"label_columns": (), "split_column": "", "features": ()}
+        plain |= {"user_code": False, "user_arguments": "", "user_draws": False}
         counted -= {name for name, value in plain.items() if getattr(self, name) == value}
         return {name: getattr(self, name) for name in counted}

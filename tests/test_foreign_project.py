@@ -4,6 +4,7 @@ has packages of the rooms' names, models of its own, and files named as the libr
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -139,11 +140,14 @@ class Installed:
         """The files of the project that were imported in a library's place."""
         return [path.name for path in self.project.rglob("*.imported")]
 
-    def _start(self, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+    def _start(
+        self, *words: str | Path, cwd: Path | None = None
+    ) -> "subprocess.CompletedProcess[str]":
         known = {k: v for k, v in os.environ.items() if not k.startswith(("BENCH_", "PYTHON"))}
         cache = self.project.parent / "cache"
         return subprocess.run(
-            words, cwd=self.project, capture_output=True, text=True, check=False, timeout=300,
+            words, cwd=cwd or self.project, capture_output=True, text=True, check=False,
+            timeout=300 if cwd is None else 900,
             env={**known, "XDG_CACHE_HOME": str(cache), "COLUMNS": "150", "WANDB_MODE": "offline"},
         )  # fmt: skip
 
@@ -300,6 +304,29 @@ def test_an_edited_file_makes_its_runs_stale(installed: Installed) -> None:
     assert installed.reasons(installed.script)["File"].startswith("done")
     assert "./models/__init__.py" in installed.reasons(installed.script)["Module"]
     assert installed.decoys() == []
+
+
+def test_the_example_of_ones_own_project_comes_to_its_table(
+    installed: Installed, tmp_path: Path
+) -> None:
+    """examples/own_project: networks, a LightningModule, a LightningDataModule, a table, tuned."""
+    project = tmp_path / "project"
+    shutil.copytree(ROOT / "examples" / "own_project", project)
+    run(sys.executable, "data/make_shapes.py", cwd=project)
+    script = installed.environment / "bin" / "bench"
+    less = ("--set", "search.trials=2", "--set", "seeds=2")  # of the page's three
+    done = installed._start(script, "run", "study.yaml", *less, cwd=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = installed._start(script, "plan", "study.yaml", *less, "--format", "json", cwd=project)
+    rows = json.loads(shown.stdout)
+    runs = [row for row in rows if "seed" in row]
+    assert {row["state"] for row in runs} == {"done"}
+    assert len(runs) == 3 * 2 * 2
+    (report,) = project.glob("bench-store/reports/*/report.tex")
+    table = report.read_text(encoding="utf-8")
+    for word in ("ConvNet", "Perceptron", "Lightning", "Digits", "Shapes", r"\toprule"):
+        assert word in table
+    assert "data.digits" not in table.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
 
 
 def test_an_editable_installation_does_the_same(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from lightning_bench.bench.spec import DataSpec, RunSpec
 from lightning_bench.bench.study.inputs import dataset_of, task_module
+from lightning_bench.data.sources.user_data import is_user_data
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.probes import PROBES
 from lightning_bench.models.registry import catalogue as model_catalogue
@@ -84,9 +85,10 @@ def of_run(spec: RunSpec) -> Mapping[str, str]:
 
 
 def user_names(spec: RunSpec) -> tuple[str, ...]:
-    """What of the user's own a run calls beside its model: loss, optimiser, metrics, callbacks."""
+    """What of the user's own a run calls beside its model: data, loss, metrics, callbacks, …."""
     recipe = spec.recipe
     named = [recipe.loss, recipe.optimizer, recipe.schedule]
+    named += [spec.data.name] if is_user_data(spec.data.name) else []
     named += [parse(spelled).name for spelled in (*spec.metrics, *spec.callbacks)]
     return tuple(dict.fromkeys(name for name in named if user_code.is_user_model(name)))
 

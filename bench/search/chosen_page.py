@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from lightning_bench.bench.store.trial import Ledger
-from lightning_bench.bench.study.search_space import ARGS, Values, with_settings
+from lightning_bench.bench.study.search_space import ARGS, Values, with_arguments, with_settings
 
 if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Study
@@ -49,13 +49,12 @@ def _page(study: "Study", dataset: str, chosen: dict[str, Values], seed: int | N
         plain = entry.model_dump(mode="json", exclude_defaults=True, exclude={"space"})
         if "data" in plain:
             plain["data"] = [own for own in plain["data"] if own["name"] == spec.name]
-        args = {k.removeprefix(ARGS): v for k, v in values.items() if k.startswith(ARGS)}
         recipe = {k: v for k, v in values.items() if not k.startswith(ARGS)}
         # An entry's mapping takes the place of the study's, and so has all of it.
         shared = {**study.recipe.model_dump(mode="json", exclude_unset=True), **entry.recipe}
         nested = {name.partition(".")[0] for name in recipe if "." in name}
         own = entry.recipe | {name: shared[name] for name in nested}
-        plain |= {"args": {**entry.args, **args}, "recipe": with_settings(own, recipe)}
+        plain |= {"args": with_arguments(entry.args, values), "recipe": with_settings(own, recipe)}
         page["entries"][label] = {key: value for key, value in plain.items() if value}
     page["scales"] = {study.scale: {}}
     header = (

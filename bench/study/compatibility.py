@@ -23,6 +23,8 @@ def without_effect(dataset: DataSet, recipe: Recipe) -> list[str]:
     """Settings that would do nothing on this data set, or beside the others: a mistaken claim."""
     given = recipe.model_dump(exclude_defaults=True)
     useless = given.keys() & (OF_IMAGES if dataset.kind != "image" else {"whole_words"})
+    if dataset.user_code:  # its examples are made by its own code; batches can be mixed
+        useless |= given.keys() & (OF_IMAGES - {"mixup", "cutmix"})
     if dataset.task in {"regress", "multilabel"}:  # what is mixed are classes
         useless |= given.keys() & {"mixup", "cutmix"}
     if dataset.task not in MASKED:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from lightning_bench.bench.spec import WEIGHTS, DataSpec
 from lightning_bench.bench.study.page import Location
 from lightning_bench.bench.study.page_errors import PageError
+from lightning_bench.bench.study.user_data_facts import facts_of
 from lightning_bench.data import catalogue as data_catalogue
 from lightning_bench.data.dataset import DataSet
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.sources import user_data
 from lightning_bench.models.registry import user_code
 from lightning_bench.models.weights import preprocessing
 from lightning_bench.models.weights.preprocessing import Preprocessing
@@ -19,6 +21,8 @@ from lightning_bench.models.weights.preprocessing import Preprocessing
 if TYPE_CHECKING:
     from lightning_bench.bench.study.stages import Stage
     from lightning_bench.bench.study.study import Entry, Study
+
+user_data.connect(facts_of, user_code.import_module)
 
 
 def dataset_of(spec: DataSpec) -> DataSet:
@@ -54,6 +58,7 @@ def _dataset_of(spec: DataSpec, folders: tuple[Path, ...]) -> DataSet:
         config=spec.config,
         revision=spec.revision,
         title=spec.title,
+        args=spec.args,
     )
 
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from lightning_bench import studies
 from lightning_bench.bench.errors import UserError
+from lightning_bench.bench.study import cli_config
 from lightning_bench.bench.study import page as pages
 from lightning_bench.bench.study.cluster import Cluster
 from lightning_bench.bench.study.page import Location, Page
@@ -85,6 +86,7 @@ def load(
         ),
     }
     try:
+        merged = cli_config.expanded(merged, page.path.parent)
         return validated(Study.model_validate(merged))
     except ValidationError as error:
         mistake = page_error(error, Study, hidden=_RESERVED)

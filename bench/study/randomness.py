@@ -72,6 +72,7 @@ def of_entries(study: "Study") -> dict[str, dict[Source, list[str]]]:
 def augmentations_of(spec: RunSpec, dataset: DataSet) -> list[str]:
     """What is drawn for each batch: the recipe's augmentations, and the words that are masked."""
     masks = ["masks"] if dataset.task in MASKED else []
+    masks += ["the data's own"] if dataset.user_draws else []
     return masks + [word for name, word in _AUGMENTATIONS.items() if getattr(spec.recipe, name)]
 
 

@@ -2,7 +2,8 @@
 
 `metrics: [F1Score(average=macro), AUROC]` or `metrics: {my_metrics:cost: min, AUROC: max}`: the
 first that a data set can have ranks. A list of nothing but class metrics (`nll`, `ece`, …) only
-adds columns, since every record has these.
+adds columns, since every record has these. `metrics: {score: max}` ranks LightningModules of one's
+own by what they log, where each entry says what that is: `metrics: {val/score: score}`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +31,12 @@ def ranking(metrics: Metrics) -> dict[str, Direction | None]:
     return {name: direction for name, direction in stated.items() if not _is_column(name)}
 
 
+def logged(metrics: Metrics) -> frozenset[str]:
+    """Those that nobody computes, so that entries are to log them: of names that aren't known."""
+    stated = ranking(metrics).items()
+    return frozenset(n for n, direction in stated if direction and ":" not in n and _problem(n))
+
+
 def _is_column(name: str) -> bool:
     """Whether a metric is in every record, so that naming it adds a column and no more."""
     return name in CLASS_METRICS or name.endswith("_train")
@@ -37,7 +44,13 @@ def _is_column(name: str) -> bool:
 
 def chosen(metrics: Metrics, dataset: DataSet) -> tuple[str, ...]:
     """Those that a data set's task can have; none where its own stay."""
-    return tuple(name for name in ranking(metrics) if dataset.task in _tasks(name))
+    own = logged(metrics)
+    return tuple(n for n in ranking(metrics) if n in own or dataset.task in _tasks(n))
+
+
+def computed(metrics: Metrics, dataset: DataSet) -> tuple[str, ...]:
+    """Those that are computed of the test's predictions."""
+    return tuple(name for name in chosen(metrics, dataset) if name not in logged(metrics))
 
 
 def _tasks(name: str) -> frozenset[str]:
@@ -56,8 +69,9 @@ def ranked(metrics: Metrics, dataset: DataSet) -> DataSet:
 def higher_is_better(metrics: Metrics) -> dict[str, bool]:
     """Whether more is better, of each metric that the page ranks by."""
     found = {}
+    own = logged(metrics)
     for name, direction in ranking(metrics).items():
-        known = parse(name).higher_is_better
+        known = None if name in own else parse(name).higher_is_better
         found[name] = direction != "min" if direction or known is None else known
     return found
 
@@ -75,7 +89,8 @@ def _directions(names: Iterable[str], stated: Mapping[str, bool]) -> dict[str, b
 def shares(study: "Study") -> list[str]:
     """The metrics by name that tables print in per cent."""
     shown = {name for dataset in study.datasets.values() for name in dataset.metrics}
-    return sorted(name for name in shown - HIGHER_IS_BETTER.keys() if parse(name).is_share)
+    shown -= HIGHER_IS_BETTER.keys() | logged(study.metrics)
+    return sorted(name for name in shown if parse(name).is_share)
 
 
 def breaches(study: "Study") -> Iterator[PageError]:
@@ -89,7 +104,16 @@ def breaches(study: "Study") -> Iterator[PageError]:
         if listed.count(name) > 1:
             yield PageError(at, f"{name} is given twice")
             return
-    unknown = [(name, problem) for name in ranking(stated) if (problem := _problem(name))]
+    own = logged(stated)
+    if own:
+        unlogged = sorted(
+            own - {name for e in study.entries.values() for name in e.metrics.values()}
+        )
+        for name in unlogged:  # nobody logs it: a name misspelt
+            yield PageError(places[name], _problem(name))
+            return
+        yield from _of_entries(study, own)
+    unknown = [(n, p) for n in ranking(stated) if n not in own and (p := _problem(n))]
     for name, problem in unknown:
         yield PageError(places[name], problem)
     if unknown:
@@ -98,7 +122,7 @@ def breaches(study: "Study") -> Iterator[PageError]:
         message = f"{listed[0]} is of the test alone and can't rank: put it behind what ranks"
         yield PageError(places[listed[0]], message)
     for name, at in places.items():
-        if name.endswith("_train"):
+        if name.endswith("_train") or name in own:
             continue
         direction = stated[name] if isinstance(stated, dict) else None
         of_classes = CLASS_METRICS.get(name)
@@ -111,6 +135,17 @@ def breaches(study: "Study") -> Iterator[PageError]:
         tasks = frozenset() if of_classes else parse(name).tasks
         if tasks and not any(dataset.task in tasks for dataset in study.datasets.values()):
             yield PageError(at, f"{name} is for {' or '.join(sorted(tasks))}, which no data set is")
+
+
+def _of_entries(study: "Study", own: frozenset[str]) -> Iterator[PageError]:
+    """Entries that don't log what ranks."""
+    for label, entry in study.entries.items():
+        for name in sorted(own - set(entry.metrics.values())):
+            message = (
+                f"the page ranks by {name}, which {entry.model} is to log: "
+                f"say what that is, as in metrics: {{val/{name}: {name}}}"
+            )
+            yield PageError(("entries", label), message)
 
 
 def _problem(name: str) -> str:

@@ -50,7 +50,7 @@ class ResolvedEntry:
             start=self.lineage[-1].spec if self.lineage else None,
             weights=self.page.weights,
             probes=self.probes,
-            metrics=ranking.chosen(self.metrics, dataset_of(data)),
+            metrics=ranking.computed(self.metrics, dataset_of(data)),
             callbacks=self.callbacks,
         )
 

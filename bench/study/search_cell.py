@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightning_bench.bench.spec import ModelSpec, Recipe, RunSpec, Scalar, Source, canonical_json
+from lightning_bench.bench.spec import Recipe, RunSpec, Scalar, Source, canonical_json
 from lightning_bench.bench.study import compatibility
 from lightning_bench.bench.study.search_settings import Search
 from lightning_bench.bench.study.search_space import (
@@ -111,7 +111,7 @@ class Cell:
     def spec(self, values: Mapping[str, Scalar], seed: int, *, tested: bool) -> RunSpec:
         """The run with these values: a trial's, or once they are frozen, a final one."""
         recipe, args = apply(values, self.base.recipe, self.base.model.args, self.known)
-        model = ModelSpec(name=self.base.model.name, args=args)
+        model = self.base.model.model_copy(update={"args": args})
         changes = {"model": model, "recipe": recipe, "seed": seed, "tested": tested}
         if not tested:
             changes["source_seeds"] = self._trial_seeds
@@ -142,7 +142,8 @@ def space_of(search: Search, entry: "ResolvedEntry") -> Space:
         if dataset := _useless(name, parameter, entry.recipe, read):
             raise BadSpace(name, f"{name} has no effect on {dataset}")
         # An argument with a fraction, as dropout, is no size.
-        sized = name.startswith(ARGS) and known[name.removeprefix(ARGS)].kind != "float"
+        argument = known.get(name.removeprefix(ARGS)) if name.startswith(ARGS) else None
+        sized = argument is not None and argument.kind != "float"
         if sized and (origin := _origin(entry.page)):
             raise BadSpace(
                 name, f"{name} is fixed by the weights of {origin}, which it starts from"

@@ -3,7 +3,8 @@
 A page writes a parameter as `lr: {float: [1e-4, 1e-1], log: true}`, `args.depth: {int: [1, 4]}` or
 `optimizer: {choice: [sgd, adamw]}`; `when: {optimizer: sgd}` gives it a part only where another
 setting has that value. Names are those of the recipe (`lr`, or `recipe.lr`) and, behind `args.`,
-those of the model. Pure: Optuna never comes in here.
+those of the model, nested ones too, as `args.optimizer.init_args.lr`. Pure: Optuna never comes in
+here.
 """
 
 import math
@@ -198,6 +199,7 @@ def merge_spaces(
         for name, argument in known.items()
         if name not in from_data
     }
+    settings |= {ARGS + name: value for name, value in _leaves(args) if "." in name}
     merged: dict[str, Parameter] = {}
     for source in (shared, own):
         for key, parameter in source.items():
@@ -229,10 +231,33 @@ def apply(
     known: Mapping[str, Argument],
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe and the model's arguments with these values, arguments at default left out."""
-    new = {name.removeprefix(ARGS): v for name, v in values.items() if name.startswith(ARGS)}
     settings = {name: value for name, value in values.items() if not name.startswith(ARGS)}
     changed = Recipe.model_validate(with_settings(recipe.model_dump(exclude_unset=True), settings))
-    return changed, arguments.check("model", known, {**args, **new})
+    return changed, arguments.check("model", known, with_arguments(args, values))
+
+
+def with_arguments(args: Mapping[str, Any], values: Mapping[str, Scalar]) -> dict[str, Any]:
+    """A model's arguments with those of these values that are such, nested ones in their places."""
+    changed = dict(args)
+    for name, value in values.items():
+        if name.startswith(ARGS):
+            changed = _with(changed, name.removeprefix(ARGS).split("."), value)
+    return changed
+
+
+def _with(of: Mapping[str, Any], path: list[str], value: Scalar) -> dict[str, Any]:
+    """A mapping with another value at this path into it."""
+    first, *rest = path
+    return {**of, first: _with(of.get(first) or {}, rest, value) if rest else value}
+
+
+def _leaves(of: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """What stands in nested mappings, by dotted names."""
+    for key, value in of.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
@@ -256,6 +281,8 @@ def _fits(name: str, parameter: Parameter, recipe: Recipe, known: Mapping[str, A
     """Every end and every choice must be a value that the setting can have."""
     for value in parameter.bounds():
         try:
+            if name.startswith(ARGS) and "." in name.removeprefix(ARGS):
+                continue  # told when the object is made, before anything runs
             if name.startswith(ARGS):
                 known[name.removeprefix(ARGS)].coerce(value, "the model")
             else:

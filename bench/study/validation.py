@@ -69,6 +69,16 @@ def _effect(study: Study) -> Iterator[PageError]:
                 yield PageError(at, _does_nothing(name, run.dataset.name))
 
 
+def _own_training(study: Study) -> Iterator[PageError]:
+    """What of a recipe nobody reads, where every entry trains itself."""
+    if any(entry.variant.form != "lightning" for entry in study.resolved.values()):
+        return
+    for name in study.recipe.model_dump(exclude_unset=True):
+        if name not in compatibility.OF_OWN_TRAINING:
+            message = f"{name} means nothing here: every entry trains itself, so say it in its args"
+            yield PageError(("recipe", name), message)
+
+
 def _does_nothing(setting: str, dataset: str) -> str:
     return f"{setting} has no effect on {dataset}"
 
@@ -398,15 +408,16 @@ def _place_in_space(key: str, entry: ResolvedEntry, search: Search) -> Location:
 
 RULES = (
     PageRule("effect", "every setting of a recipe does something on its data", _effect),
+    PageRule("own training", "modules that train themselves read their recipe", _own_training),
     PageRule("epochs", "what is not trained starts from weights", _epochs),
     PageRule("origins", "a model starts from one stage or from one set of weights", _origins),
     PageRule("starts", "a stage's weights mean the same on the data of what follows", _starts),
+    PageRule("ranking", "of every metric it is known whether more is better", ranking.breaches),
     PageRule("networks", "a network of one's own fits the data", _networks),
     PageRule("data", "every data set is read by an entry", _data),
     PageRule("measured", "speed is measured on data sets of the study", _measured),
     PageRule("metrics", "`epochs_to` names metrics of the study's data sets", _metrics),
     PageRule("ranked by", "`ranked_by` is a metric that every data set shows", _ranked_by),
-    PageRule("ranking", "of every metric it is known whether more is better", ranking.breaches),
     PageRule(
         "losses",
         "a loss is for its task, and own callables are there",

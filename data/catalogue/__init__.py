@@ -5,7 +5,8 @@ A page has `data_sets`, by name, and the `defaults` that they share; their field
 (`PATH/CLASS/…` or `PATH/SPLIT/CLASS/…`), `table:PATH` any table of texts, numbers or image files
 with labels, `hub:OWNER/NAME` any data set of the hub that lies there as Parquet, and `text:PATH`
 any .txt file (a paragraph is an example), folder of them, or parquet or .csv with a column `text`;
-a .csv with a column `label` too is to be classified. A relative PATH starts at the page's folder,
+a .csv with a column `label` too is to be classified. `module:callable` is data of the user's own
+code (`data.sources.user_data`). A relative PATH starts at the page's folder,
 else at the data mirror, so that a run's key holds no machine's path.
 """
 
@@ -20,6 +21,8 @@ import yaml
 from lightning_bench.common.messages import nearest
 from lightning_bench.data.dataset import HIGHER_IS_BETTER, DataSet, SplitBy
 from lightning_bench.data.errors import DataError
+from lightning_bench.data.sources import user_data
+from lightning_bench.data.sources.user_data import is_user_data
 
 __all__ = ["HIGHER_IS_BETTER", "DataSet", "entries", "find", "substitute"]
 
@@ -145,6 +148,7 @@ def find(
     config: str = "",
     revision: str | None = None,
     title: str = "",
+    args: Mapping[str, Any] | None = None,
 ) -> DataSet:
     """Return the entry of a name with these settings; DataError names the nearest known name."""
     prefix, colon, path = name.partition(":")
@@ -168,10 +172,14 @@ def find(
         )
     elif colon and prefix == "text":
         entry = _users_texts(path)
+    elif is_user_data(name):
+        entry = user_data.describe(name, args or {})
     elif name in entries():
         entry = entries()[name]
     else:
         raise DataError(f"unknown data set {name!r}{nearest(name, entries())}")
+    if args and not entry.user_code:
+        raise DataError(f"{name} is no module:callable, and takes no args")
     _demand_table(entry, columns=columns, label=label, task=task, split_column=split_column)
     if title:
         entry = replace(entry, title=title)
@@ -220,6 +228,9 @@ _OF_IMAGES = {"image_size", "shifts", "mean", "std", "interpolation", "crop"}
 
 def _with(entry: DataSet, settings: dict[str, Any]) -> DataSet:
     """The entry with other settings; those that mean nothing for it are a DataError."""
+    if entry.user_code and settings:
+        given = ", ".join(key.replace("_", " ") for key in settings)
+        raise DataError(f"{entry.name} gives its examples as they are: {given} is up to its code")
     for key in settings.keys() - {"shots"}:
         of = "image" if key in _OF_IMAGES else "text"
         if key != "shots" and of != entry.kind:

@@ -373,7 +373,8 @@ def _inputs(
         return tokens, torch.ones_like(tokens, dtype=torch.bool), torch.zeros_like(tokens)
     for channels, size in shapes(model, facts):
         inputs = torch.linspace(-1, 1, batch * channels * size**2).to(device)
-        return (inputs.view(batch, channels, size, size),)
+        # A row of numbers is one pixel.
+        return (inputs.view((batch, channels, size, size) if size > 1 else (batch, channels)),)
     raise ModelError(f"{model.name}: the shape of its inputs isn't known")
 
 

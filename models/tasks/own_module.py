@@ -26,7 +26,7 @@ _EXAMPLES = 4  # of the batch that a module is tried with
 
 def as_batch(inputs: tuple[Tensor, ...], target: Tensor, kind: str) -> Any:
     """A batch as LightningModules are used to it."""
-    if kind == "image":
+    if kind != "text":
         return inputs[0], target
     return {**dict(zip(TEXT_INPUTS, inputs, strict=False)), "labels": target}
 
@@ -129,4 +129,5 @@ def _made_up(facts: Mapping[str, int]) -> Any:
         mask, segments = torch.ones_like(tokens).bool(), torch.zeros_like(tokens)
         return as_batch((tokens, mask, segments), target, "text")
     size = facts["image_size"]
-    return as_batch((torch.rand(_EXAMPLES, facts["channels"], size, size),), target, "image")
+    shape = (facts["channels"], size, size) if size > 1 else (facts["channels"],)  # rows of numbers
+    return as_batch((torch.rand(_EXAMPLES, *shape),), target, "image")

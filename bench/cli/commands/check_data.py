@@ -63,12 +63,13 @@ def check_data_command(
 
 def _entries(name: str) -> "dict[str, DataSet]":
     """The data sets of a page by their titles, or the one of this name."""
+    from lightning_bench.bench.spec import DataSpec
+    from lightning_bench.bench.study.inputs import dataset_of
     from lightning_bench.bench.study.load import load
-    from lightning_bench.data import catalogue
 
     if name.endswith((".yaml", ".yml")):
         return dict(load(name).datasets)
     try:
-        return {name: catalogue.find(name)}
+        return {name: dataset_of(DataSpec(name=name))}
     except DataError as error:
         raise UserError(str(error)) from None

@@ -135,10 +135,14 @@ question: Does it run?
 data: [digits]
 scales: {{smoke: {{}}}}
 seeds: 2
-recipe: {{epochs: 1, lr: 0.01}}
+recipe: {{epochs: 1{recipe}}}
 entries:
   Own: {{model: "{module}:{name}"{more}}}
 """
+
+
+def page_of(*, recipe: str = "", **parts: str) -> str:
+    return PAGE.format(recipe=recipe, **parts)
 
 
 @pytest.mark.parametrize(
@@ -196,14 +200,31 @@ def test_what_is_not_possible_says_so_before_anything_starts(tmp_path: Path) -> 
          "clip_norm is up to a module that optimises manually"),
     ]  # fmt: skip
     for name, more, says in wrong:
-        path.write_text(PAGE.format(module=MODULES, name=name, more=more))
+        path.write_text(page_of(module=MODULES, name=name, more=more))
         with pytest.raises(UserError, match=says) as raised:
             load(str(path))
         assert "\n" not in str(raised.value)
     good = ", metrics: {val/acc: accuracy}"
-    path.write_text(PAGE.format(module=MODULES, name="Automatic", more=good))
+    path.write_text(page_of(module=MODULES, name="Automatic", more=good))
     (entry,) = load(str(path)).resolved.values()
     assert entry.variant.form == "lightning"
+    ranked = "metrics: {{{}: max}}\n"
+    path.write_text(path.read_text() + ranked.format("score"))
+    with pytest.raises(UserError, match=r":10: there is no metric 'score'"):
+        load(str(path))
+    scored = page_of(module=MODULES, name="Automatic", more=", metrics: {val/acc: score}")
+    path.write_text(scored + ranked.format("score"))
+    study = load(str(path))
+    assert study.datasets["digits"].metrics == ("score",)
+    assert study.runs()[0].spec.metrics == ()  # nobody but the module computes it
+    path.write_text(scored + "  MLP: {model: mlp}\n" + ranked.format("score"))
+    with pytest.raises(UserError, match=r":10: the page ranks by score, which mlp is to log"):
+        load(str(path))
+    path.write_text(page_of(module=MODULES, name="Automatic", more=good, recipe=", lr: 0.01"))
+    with pytest.raises(UserError, match=r":7: lr means nothing here: every entry trains itself"):
+        load(str(path))
+    path.write_text(path.read_text() + "  MLP: {model: mlp}\n")
+    entry = load(str(path)).resolved["Own"]
     assert entry.recipe.lr == 1e-3, "a shared field that it never reads is in no key"
     sources = source_digests.of_run(entry.spec(next(iter(entry.data.values()))[0]))
     assert "bench/own_training.py" in sources
@@ -223,3 +244,46 @@ def test_a_module_of_the_other_package_is_trained_by_its_trainer(
     model = of.model.model_copy(update={"name": "other_modules.py:Predicts"})
     outcome = train(of.model_copy(update={"model": model}))
     assert outcome.metrics["accuracy"] > 0.8
+
+
+SEARCHED = """
+title: Own
+question: Does it run?
+data: [digits]
+scales: {smoke: {}}
+seeds: 2
+recipe: {epochs: 2, batch_size: 100}
+metrics: {score: max}
+search:
+  trials: 4
+  pruner: asha
+entries:
+  Own:
+    model: "MODULE:Automatic"
+    metrics: {val/acc: score}
+    args: {optimizer: {class_path: torch.optim.SGD, init_args: {lr: 0.1}}, num_classes: 10}
+    space:
+      args.optimizer.init_args.lr: {float: [1e-3, 1.0], log: true}
+"""
+
+
+@pytest.mark.slow
+def test_nested_arguments_are_searched_by_what_the_module_logs(tmp_path: Path) -> None:
+    pytest.importorskip("jsonargparse")
+    path = tmp_path / "page.yaml"
+    path.write_text(SEARCHED.replace("MODULE", MODULES))
+    study = load(str(path))
+    (cell,) = study.cells()
+    name = "args.optimizer.init_args.lr"
+    assert (cell.metric, cell.higher_is_better) == ("score", True)
+    assert cell.space.own() == {name: 0.1}
+    trial = cell.spec({name: 0.5}, 7, tested=False)
+    assert trial.model.metrics == {"val/acc": "score"}  # of trials, too
+    assert trial.model.args["optimizer"]["init_args"] == {"lr": 0.5}
+    assert cell.base.model.args["optimizer"]["init_args"] == {"lr": 0.1}
+    outcome = train(trial)
+    assert "score" in outcome.curve[-1].metrics
+    wrong = SEARCHED.replace("MODULE", MODULES).replace("init_args.lr:", "init_args.rate:")
+    path.write_text(wrong)
+    with pytest.raises(UserError, match=r"is no hyperparameter.*did you mean"):
+        load(str(path))

@@ -24,6 +24,14 @@ LR = {"lr": {"float": [1e-4, 1e-2], "log": True}}
 #: By rule: what is laid over the page, and the place of the one breach.
 BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "effect": ({"recipe": {"whole_words": True}, "stages": {}}, ("recipe", "whole_words")),
+    "own training": (
+        {
+            "stages": {},
+            "entries": {"B": {"model": "tests.bench.own_modules:Predicts"}},
+            "recipe": {"lr": 0.1},
+        },
+        ("recipe", "lr"),
+    ),
     "epochs": (
         {"stages": {"first": {"data": "digits", "recipe": {"epochs": 0}}}},
         ("stages", "first", "recipe", "epochs"),
@@ -33,6 +41,7 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
         ("entries", "A", "weights"),
     ),
     "starts": ({"stages": {"first": {"data": "cifar10"}}}, ("stages", "first", "data")),
+    "ranking": ({"metrics": ["nll", "brir"]}, ("metrics", 1)),
     "networks": (
         {"entries": {**PAGE["entries"], "B": {"model": "torch.nn:Identity"}}},
         ("entries", "B", "model"),
@@ -41,7 +50,6 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
     "measured": ({"measure": {"data": ["mnist"]}}, ("measure", "data", 0)),
     "metrics": ({"epochs_to": {"acuracy": 0.9}}, ("epochs_to", "acuracy")),
     "ranked by": ({"ranked_by": "acuracy"}, ("ranked_by",)),
-    "ranking": ({"metrics": ["nll", "brir"]}, ("metrics", 1)),
     "losses": (
         {"entries": {"A": {"model": "mlp", "start": "first", "recipe": {"loss": "mse"}}}},
         ("entries", "A", "recipe", "loss"),
@@ -89,7 +97,7 @@ BROKEN: dict[str, tuple[dict[str, Any], Location]] = {
 
 def breaches(changes: dict[str, Any]) -> list[tuple[str, Location]]:
     page = PAGE | changes
-    if not page["stages"]:
+    if not page["stages"] and "entries" not in changes:
         page["entries"] = {"B": {"model": "mlp"}}
     study = with_arguments(Study.model_validate(page))
     return [(rule.name, breach.at) for rule in RULES for breach in rule.breaches(study)]
