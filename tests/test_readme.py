@@ -46,9 +46,10 @@ def test_every_command_is_listed() -> None:
 
 def test_the_pages_in_it_are_of_a_study() -> None:
     pages = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
-    cluster, search, study, own, data = map(scalar, pages)
+    cluster, search, study, own, data, code = map(scalar, pages)
     assert [Recipe.model_validate(data["recipe"]).schedule] == ["trapezoid"]
     assert TypeAdapter(NamedData).validate_python(data["data"][0]).title == "Tickets"
+    assert TypeAdapter(NamedData).validate_python(code["data"][0]).args == {"scale": 16}
     assert ranking.higher_is_better(data["metrics"])["my_metrics:cost"] is False
     assert all(Entry.model_validate(entry).model for entry in own["entries"].values())
     assert set(study) - {"scales"} <= set(Study.model_fields)
