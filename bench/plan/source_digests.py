@@ -11,11 +11,13 @@ import ast
 import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
+from lightning_bench.bench.plan.parsed_files import Parsed, ParsedFiles
 from lightning_bench.bench.spec import DataSpec, RunSpec
 from lightning_bench.bench.study.inputs import dataset_of, task_module
+from lightning_bench.common.folders import cache_folder
 from lightning_bench.data.sources.user_data import is_user_data
 from lightning_bench.models.errors import ModelError
 from lightning_bench.models.probes import PROBES
@@ -122,6 +124,7 @@ def _of_run(
         theirs, modules = theirs | files, (*modules, *more)
     extra = tuple(name for name in extra if not user_code.is_user_model(name))
     ours = files_behind((_TRAINING, *modules, dataset.module, task_module(dataset), *extra))
+    _ours().keep()
     facts = repr(sorted(dataset.what_counts().items())).encode()
     return {
         **_digests(theirs | ours),
@@ -150,12 +153,24 @@ def files_behind(modules: Iterable[str]) -> dict[str, Path]:
         if module in seen or file is None:
             continue
         seen.add(module)
-        imported = (".".join(parts) for _, parts in user_code.imports(file, _parts(file)))
-        # Most packages' __init__ is all docstring. The digest is taken here, while it is parsed.
-        if digest(file) != _NOTHING or file.name != "__init__.py":
+        parsed = _ours().of(file, partial(_parse, file))
+        # Most packages' __init__ is all docstring.
+        if parsed.digest != _NOTHING or file.name != "__init__.py":
             files[stable_name(file)] = file
+        imported = (".".join(parts) for _, parts in parsed.imports)
         waiting += [m for m in imported if m.startswith(_FOLLOWED) and m not in NOT_FOLLOWED]
     return files
+
+
+@cache
+def _ours() -> ParsedFiles:
+    return ParsedFiles(_HERE, cache_folder())
+
+
+def _parse(file: Path) -> Parsed:
+    # The imports first: the tree is then at hand, once.
+    imported = user_code.imports(file, _parts(file))
+    return Parsed(digest(file), imported)
 
 
 def stable_name(file: Path) -> str:
@@ -195,7 +210,12 @@ def _last(module: str) -> str:
 
 
 def _digests(files: Mapping[str, Path]) -> dict[str, str]:
-    return {name: digest(file) for name, file in sorted(files.items())}
+    return {
+        name: _ours().of(file, partial(_parse, file)).digest
+        if file.is_relative_to(_HERE)
+        else digest(file)
+        for name, file in sorted(files.items())
+    }
 
 
 def digest(file: Path) -> str:

@@ -47,12 +47,11 @@ from lightning_bench.bench.spec import RunSpec
 from lightning_bench.bench.store.integrity import Problem, problem
 from lightning_bench.bench.store.record import SCHEMA_VERSION, Environment, Examples, Record
 from lightning_bench.common.files import (
-    MOST_BYTES,
     flush_folder,
     is_locked,
     locked,
-    open_regular,
     read_regular,
+    read_with_status,
     set_aside,
     write_atomically,
 )
@@ -334,9 +333,7 @@ def read_record(path: Path) -> Record:
 
 def _read(path: Path | str) -> tuple[Record, str, int]:
     """A record, its checksum, and when it was put there."""
-    with open_regular(path, MOST_BYTES) as file:
-        raw = file.read()
-        recorded_ns = os.fstat(file.fileno()).st_ctime_ns
+    raw, status = read_with_status(path)
     payload = unseal(raw)
     try:
         record = Record.model_validate_json(payload)
@@ -347,7 +344,7 @@ def _read(path: Path | str) -> tuple[Record, str, int]:
         if version != SCHEMA_VERSION:
             raise Damaged(f"schema {version}, this bench reads {SCHEMA_VERSION}") from None
         raise Damaged(f"not a record: {error.errors()[0]['msg']}") from None
-    return record, _checksum(raw).decode(), recorded_ns
+    return record, _checksum(raw).decode(), status.st_ctime_ns
 
 
 def _is_folder(path: Path) -> bool:

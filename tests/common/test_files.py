@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lightning_bench.common import files
 from lightning_bench.common.files import (
     is_locked,
     lock_at_once,
@@ -64,3 +65,27 @@ def test_a_lock_is_seen_from_elsewhere_and_dies_with_a_killed_holder(tmp_path: P
     descriptor = lock_at_once(path)
     assert descriptor is not None
     os.close(descriptor)
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content" * 1000)
+    assert files.read_regular(tmp_path / "file") == b"content" * 1000
+    with files.open_regular(tmp_path / "file") as stream:
+        assert stream.read(7) == b"content"
+    (tmp_path / "empty").write_bytes(b"")
+    assert files.read_regular(tmp_path / "empty") == b""
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name, says in (
+        ("link", "A link, which is not followed"),
+        ("folder", "Is a directory"),
+        ("pipe", "Not a regular file"),
+        ("nothing", "No such file"),
+    ):
+        with pytest.raises(OSError, match=says):
+            files.read_regular(tmp_path / name)
+        with pytest.raises(OSError, match=says):
+            files.open_regular(tmp_path / name)
+    with pytest.raises(OSError, match="File too large"):
+        files.read_regular(tmp_path / "file", most_bytes=100)

@@ -17,12 +17,39 @@ MOST_BYTES = 256 * 2**20
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_regular(path: Path | str, most_bytes: int | None = None) -> BufferedReader:
+def open_regular(path: Path | str) -> BufferedReader:
     """Open a regular file for reading; an OSError for a link, a pipe, a device or a folder.
 
     In a store that others have sent there may be any of them: a pipe would be waited for without
     end, and a link leads out of it.
     """
+    return os.fdopen(_open_regular(path)[0], "rb")
+
+
+def read_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
+    """The content of a regular file of at most so many bytes; an OSError otherwise."""
+    return read_with_status(path, most_bytes)[0]
+
+
+def read_with_status(
+    path: Path | str, most_bytes: int = MOST_BYTES
+) -> tuple[bytes, os.stat_result]:
+    """The content of a regular file, and its status when it was opened."""
+    descriptor, status = _open_regular(path)
+    try:
+        if status.st_size > most_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        blocks = []
+        while block := os.read(descriptor, max(status.st_size + 1, 4096)):
+            blocks.append(block)
+            if len(block) == status.st_size:
+                break  # all of it, without asking again
+        return b"".join(blocks), status
+    finally:
+        os.close(descriptor)
+
+
+def _open_regular(path: Path | str) -> tuple[int, os.stat_result]:
     try:
         descriptor = os.open(path, _READING)
     except OSError as error:
@@ -30,24 +57,12 @@ def open_regular(path: Path | str, most_bytes: int | None = None) -> BufferedRea
             raise
         raise OSError(errno.ELOOP, "A link, which is not followed", str(path)) from None
     status = os.fstat(descriptor)
-    wrong = 0
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status
+    os.close(descriptor)
     if stat.S_ISDIR(status.st_mode):
-        wrong = errno.EISDIR
-    elif not stat.S_ISREG(status.st_mode):
-        wrong = errno.EINVAL
-    elif most_bytes is not None and status.st_size > most_bytes:
-        wrong = errno.EFBIG
-    if wrong:
-        os.close(descriptor)
-        words = "Not a regular file" if wrong == errno.EINVAL else os.strerror(wrong)
-        raise OSError(wrong, words, str(path))
-    return os.fdopen(descriptor, "rb")
-
-
-def read_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
-    """The content of a regular file of at most so many bytes; an OSError otherwise."""
-    with open_regular(path, most_bytes) as file:
-        return file.read()
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "Not a regular file", str(path))
 
 
 def write_atomically(path: Path, content: bytes | str, *, durable: bool = True) -> None:
