@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lightning_bench.bench.plan import check_rules, plan
-from lightning_bench.bench.store.record import Epoch
+from lightning_bench.bench.store.record import Epoch, Record
 from lightning_bench.bench.store.store import Store
 from lightning_bench.bench.store.trial import Ledger, Trial
 from lightning_bench.bench.study.load import load
@@ -51,9 +51,15 @@ def changed(**changes: Any) -> Any:
     return lambda good: good.model_copy(update=changes)
 
 
+def smaller(good: Record) -> Record:
+    assert good.cost
+    return good.model_copy(update={"cost": good.cost.model_copy(update={"parameters": 1})})
+
+
 BREACHES = [
     (changed(schema_version=0), {"schema"}, "schema 0, not 1"),
     (changed(scored=359), {"counts"}, "scored 359 of 360"),
+    (smaller, {"sizes"}, "B on digits, seed 2 has 1 parameters, where others have"),
     (changed(metrics={"accuracy": float("nan")}), {"numbers"}, "accuracy is nan"),
     (
         changed(data=DATA.model_copy(update={"fingerprint": "g" * 64})),
