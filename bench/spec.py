@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -152,12 +153,7 @@ class Recipe(Settings):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         """One validator, since a report reads thousands of recipes."""
-        problem = (
-            optimizer_names.optimizer_problem(self.optimizer, self.optimizer_args)
-            or _schedule_problem(self)
-            or loss_names.problem(self.loss, self.loss_args)
-        )
-        if problem:
+        if problem := _names_problem(self):
             raise ValueError(problem)
         if self.steps is not None and self.epochs != type(self).model_fields["epochs"].default:
             raise ValueError("epochs or steps, not both (`steps: null` takes them back)")
@@ -170,15 +166,33 @@ class Recipe(Settings):
         return math.ceil(self.steps / max(1, batches)), self.steps
 
 
-def _schedule_problem(recipe: Recipe) -> str:
-    if recipe.schedule_args:
-        return optimizer_names.schedule_problem(recipe.schedule, recipe.schedule_args)
-    return _plain_schedule_problem(recipe.schedule)
+def _names_problem(recipe: Recipe) -> str:
+    """What is wrong with a recipe's optimiser, schedule or loss; empty where nothing is."""
+    names = recipe.optimizer, recipe.schedule, recipe.loss
+    if recipe.optimizer_args or recipe.schedule_args or recipe.loss_args:
+        arguments = recipe.optimizer_args, recipe.schedule_args, recipe.loss_args
+        return _problem_of(*names, *arguments)
+    return _plain_problem_of(*names)
 
 
 @lru_cache
-def _plain_schedule_problem(name: str) -> str:
-    return optimizer_names.schedule_problem(name, {})
+def _plain_problem_of(optimizer: str, schedule: str, loss: str) -> str:
+    return _problem_of(optimizer, schedule, loss, {}, {}, {})
+
+
+def _problem_of(
+    optimizer: str,
+    schedule: str,
+    loss: str,
+    optimizer_args: Mapping[str, Any],
+    schedule_args: Mapping[str, Any],
+    loss_args: Mapping[str, Any],
+) -> str:
+    return (
+        optimizer_names.optimizer_problem(optimizer, optimizer_args)
+        or optimizer_names.schedule_problem(schedule, schedule_args)
+        or loss_names.problem(loss, loss_args)
+    )
 
 
 class ModelSpec(Settings):

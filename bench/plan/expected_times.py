@@ -60,6 +60,7 @@ def expected_times(
         and (wanted is None or _devices(record)[:2] == wanted)
     }
     last = max(finished.values(), key=lambda record: record.ended, default=None)
+    devices = _devices(last) if last else None
     seen: dict[tuple[str, str], list[float]] = defaultdict(list)
     first: dict[tuple[str, str], RunSpec] = {}
     for run in runs:
@@ -67,7 +68,7 @@ def expected_times(
         seconds = seen[cell]
         first.setdefault(cell, run.spec)
         record = finished.get(run.key)
-        if record and last and record.cost and _devices(record) == _devices(last):
+        if record and record.cost and _devices(record) == devices:
             seconds.append(record.cost.total_s)
     expected = {
         cell: Expected(median(values), "earlier runs") for cell, values in seen.items() if values

@@ -11,12 +11,20 @@ from lightning_bench.reports.text.numbers import joined
 
 def kind(made: Provenance) -> str:
     """The kind of device that a run was trained on, as `NVIDIA A100-SXM4-80GB`, or `CPU`."""
-    return made.device_kind or {"cpu": "CPU"}.get(made.device, made.device)
+    return _named(made.device_kind, made.device)
 
 
 def kinds(records: Iterable[Record]) -> Counter[str]:
     """How many runs were trained on each kind of device."""
-    return Counter(kind(record.provenance) for record in records)
+    made = [record.provenance for record in records]
+    found: Counter[str] = Counter()
+    for (device_kind, device), count in Counter((m.device_kind, m.device) for m in made).items():
+        found[_named(device_kind, device)] += count
+    return found
+
+
+def _named(device_kind: str, device: str) -> str:
+    return device_kind or ("CPU" if device == "cpu" else device)
 
 
 def notes(collected: Samples) -> list[Note]:

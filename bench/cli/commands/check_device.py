@@ -11,7 +11,6 @@ import typer
 from lightning_bench.bench.cli.options import ClusterSettings, DeviceOption
 from lightning_bench.bench.cli.runner import Engine
 from lightning_bench.bench.errors import UserError
-from lightning_bench.bench.execute.devices import demand, gpus, resolve
 from lightning_bench.common.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ def check_device_command(
     for place in filter(None, (folder, json_file and json_file.absolute().parent)):
         if not place.is_dir():
             raise UserError(f"{place} is not a folder")
+    from lightning_bench.bench.execute.devices import demand, gpus, resolve
+
     kind = resolve(device)
     count = devices or (len(gpus()) if kind == "cuda" else min(2, usable_cores()))
     demand(kind, count, 1)
