@@ -124,7 +124,10 @@ def _other_looks(request: Request, this: LookTaken) -> Iterator[str]:
                     " others; it is not counted here."
                 )
             elif other.family != this.family and not (other.named or this.named):
-                yield (f"The look at {_when(other)} had other entries: {joined(other.entries)}.")
+                others = f"other entries: {joined(other.entries)}"
+                if set(other.entries) == set(this.entries):
+                    others = "the same entries, with other settings or other claims"
+                yield f"The look at {_when(other)} had {others}."
         elif same_entries:
             yield (
                 f"The look at {_when(other)} had seeds {ranges(other.seeds)}, of which none is"

@@ -321,3 +321,18 @@ def test_pages_say_which_pairs_are_described_and_by_which_test(made, tmp_path):
     assert "Verdict: none is sought" in paragraphs
     request, runs = made(spread([0.9, 0.8], 7), Looks(grow=9))
     assert "1 / e of that pair alone" in numbers.caption_of_pairs(build(request, runs))
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        (["a", "b", "c"], "had other entries: a, b and c."),
+        (["b", "a"], "had the same entries, with other settings or other claims."),
+    ],
+)
+def test_what_an_earlier_look_had_otherwise_is_said(made, entries: list[str], says: str):
+    request, runs = made(spread([0.9, 0.8], 6))
+    cells = {"digits": {"a": "A", "b": "B", "c": "C"}}
+    earlier = taken(6, entries=entries, cells=cells, family="another")
+    looks = {"this_look": taken(6), "earlier_looks": [earlier]}
+    assert says in " ".join(build(request.model_copy(update=looks), runs).findings)
