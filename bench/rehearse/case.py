@@ -124,8 +124,8 @@ def _values(cell: Cell) -> Iterator[tuple[str, Values]]:
 
 
 def _drawn(parameter: Parameter, generator: random.Random) -> Any:
-    if (grid := parameter.grid()) is not None:
-        return generator.choice(grid)
+    if (size := parameter.grid_size()) is not None:
+        return parameter.grid_value(generator.randrange(size))
     share = generator.random()
     if parameter.log:
         value = parameter.low * (parameter.high / parameter.low) ** share

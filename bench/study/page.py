@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import yaml
@@ -11,6 +12,8 @@ import yaml
 from lightning_bench.bench.errors import UserError
 from lightning_bench.common.messages import first_line
 
+#: A page of at most so many bytes, of so many values once its aliases are followed, so deep.
+_MOST_BYTES, _MOST_VALUES, _DEEPEST = 10**6, 10_000, 50
 Location = tuple[str | int, ...]
 #: Tells where in a page, or on the command line, a value was given.
 Where = Callable[[Location], str]
@@ -67,14 +70,17 @@ class Page:
 def load(path: Path) -> Page:
     """Read a page; bad syntax, a key given twice or no mapping at all is a UserError."""
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)
+        status = path.stat()
+        if not S_ISREG(status.st_mode):
+            raise UserError(f"{path}: not a regular file")
+        if status.st_size > _MOST_BYTES:
+            raise UserError(f"{path}: larger than a page may be, {_MOST_BYTES // 10**6} MB")
+        node = _compose(path.read_text(encoding="utf-8"), path)
         lines: dict[Location, int] = {}
         data = _construct(node, (), lines, path) if node else {}
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{path}:{line}: not valid YAML: {error.problem}") from None
-    except RecursionError:
-        raise UserError(f"{path}: an alias in the page refers to itself") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = error.strerror if isinstance(error, OSError) else first_line(error)
         raise UserError(f"{path}: can't be read: {reason}") from None
@@ -86,14 +92,35 @@ def load(path: Path) -> Page:
 def scalar(text: str) -> Any:
     """Read one value as a page would, for `--set key=value`."""
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        node = _compose(text, Path("--set"))
         return _construct(node, (), {}, Path("--set")) if node else None
     except yaml.YAMLError:
         return text
 
 
+def _compose(text: str, path: Path) -> yaml.Node | None:
+    """The nodes of a page; what is nested too deep is refused, before the parser recurses."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                line = event.start_mark.line + 1
+                raise UserError(f"{path}:{line}: nested deeper than {_DEEPEST} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+    return node
+
+
 def _construct(node: yaml.Node, at: Location, lines: dict[Location, int], path: Path) -> Any:
     lines[at] = node.start_mark.line + 1
+    if len(at) > _DEEPEST:
+        raise UserError(f"{path}:{lines[at]}: an alias in the page refers to itself")
+    if len(lines) > _MOST_VALUES:
+        raise UserError(
+            f"{path}:{lines[at]}: more than {_MOST_VALUES:,} values, with those of each alias"
+        )
     if isinstance(node, yaml.MappingNode):
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -105,4 +132,7 @@ def _construct(node: yaml.Node, at: Location, lines: dict[Location, int], path: 
         return result
     if isinstance(node, yaml.SequenceNode):
         return [_construct(item, (*at, i), lines, path) for i, item in enumerate(node.value)]
-    return _Constructor().construct_object(node)
+    try:
+        return _Constructor().construct_object(node)
+    except (ValueError, OverflowError) as error:
+        raise UserError(f"{path}:{lines[at]}: no number: {first_line(error)}") from None

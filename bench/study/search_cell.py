@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lightning_bench.bench.study.study import Entry
 
 
+#: A grid is listed as a whole, when its search begins.
+MOST_POINTS = 100_000
 #: Entry, data set, and which search of a repeated one it is.
 SearchName = tuple[str, str, int | None]
 
@@ -183,9 +185,11 @@ def _useless(key: str, parameter: Parameter, recipe: Recipe, read: list[DataSet]
 
 def _check_grid(search: Search, space: Space) -> None:
     for name, parameter in space.parameters.items():
-        if parameter.grid() is None:
+        if parameter.grid_size() is None:
             raise BadSpace(name, f"a grid needs values to count: give {name} a step or choices")
     size = space.grid_size() or 0
+    if size > MOST_POINTS:
+        raise BadSpace("", f"its grid has {size:,} points; at most {MOST_POINTS:,} are listed")
     if search.trials > size + 1:
         raise BadSpace(
             "", f"its grid has {size} points: too few for {search.trials} trials, one the recipe's"

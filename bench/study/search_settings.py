@@ -14,6 +14,7 @@ CostName = Literal["parameters", "train_us_per_example"]
 
 #: The first seed of trials: far from those that final runs are given.
 TRIAL_SEED = 1_000_000
+MOST_TRIAL_SEEDS = 1000
 
 
 class Search(Settings):
@@ -40,7 +41,9 @@ class Search(Settings):
     ] = None
     repeat: Annotated[
         int | None,
-        Field(ge=1, description="searches, each with the whole budget and one final seed"),
+        Field(
+            ge=1, le=10_000, description="searches, each with the whole budget and one final seed"
+        ),
     ] = None
     space: dict[str, Parameter | None] = {}
 
@@ -49,6 +52,8 @@ class Search(Settings):
     def _count_or_list(cls, value: Any) -> Any:
         """`seeds: 2` is short for two seeds that no final run has."""
         if isinstance(value, int) and not isinstance(value, bool):
+            if value > MOST_TRIAL_SEEDS:
+                raise ValueError(f"at most {MOST_TRIAL_SEEDS:,} seeds of a trial")
             return [TRIAL_SEED + i for i in range(value)]
         return value
 

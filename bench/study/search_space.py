@@ -117,13 +117,21 @@ class Parameter(Settings):
 
     def grid(self) -> list[Scalar] | None:
         """All values of a grid; None for a continuous range."""
+        count = self.grid_size()
+        return None if count is None else [self.grid_value(i) for i in range(count)]
+
+    def grid_value(self, number: int) -> Scalar:
+        """One value of a grid, counted from 0."""
         if self.kind == "choice":
-            return list(self.choices)
+            return self.choices[number]
+        return self._of_kind(self.low + number * (self.step or 1.0))
+
+    def grid_size(self) -> int | None:
+        """How many values a grid has; None for a continuous range."""
+        if self.kind == "choice":
+            return len(self.choices)
         step = self.step or (1.0 if self.kind == "int" and not self.log else None)
-        if step is None:
-            return None
-        count = round((self.high - self.low) / step) + 1
-        return [self._of_kind(self.low + i * step) for i in range(count)]
+        return None if step is None else round((self.high - self.low) / step) + 1
 
     def edge(self, value: Scalar) -> Literal["low", "high"] | None:
         """The end of the range that the value is at.
@@ -176,8 +184,8 @@ class Space:
 
     def grid_size(self) -> int | None:
         """How many points the full grid has; None where a parameter can't be counted."""
-        sizes = [parameter.grid() for parameter in self.parameters.values()]
-        counted = [len(values) for values in sizes if values is not None]
+        sizes = [parameter.grid_size() for parameter in self.parameters.values()]
+        counted = [size for size in sizes if size is not None]
         return math.prod(counted) if len(counted) == len(sizes) else None
 
 

@@ -26,6 +26,9 @@ from lightning_bench.bench.study.search_space import Parameter, Values
 from lightning_bench.bench.study.stages import NamedData, Stage
 from lightning_bench.data.dataset import DataSet
 
+#: More runs than anybody starts by one page; a typing mistake in `seeds:` is told at once.
+MOST_RUNS = 100_000
+
 
 class Entry(Settings):
     """One row of the comparison: a model, its arguments, and where its recipe departs."""
@@ -145,6 +148,8 @@ class Study(Settings):
         if isinstance(value, int) and not isinstance(value, bool):
             if value < 1:
                 raise ValueError("a count of seeds is at least 1 ([] trains nothing)")
+            if value > MOST_RUNS:
+                raise ValueError(f"at most {MOST_RUNS:,} seeds")
             return list(range(value))
         return value
 
@@ -154,6 +159,13 @@ class Study(Settings):
         if len(set(value)) < len(value):
             raise ValueError("a seed is given twice")
         return value
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> Self:
+        runs = len(self.entries) * len(self.data) * len(self.seeds)
+        if runs > MOST_RUNS:
+            raise ValueError(f"{runs:,} runs of entries, data and seeds; at most {MOST_RUNS:,}")
+        return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A changed study is resolved anew."""

@@ -128,7 +128,7 @@ class WeightsAndBiases:
         images = sorted((folder / "figures").glob("*.png"))
         run.log({f"figures/{path.stem}": wandb.Image(str(path)) for path in images})
         artifact = wandb.Artifact(f"report-{self.study}-{self.scale}", type="report")
-        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()):
             artifact.add_file(str(path), name=path.relative_to(folder).as_posix())
         run.log_artifact(artifact)
         run.finish()

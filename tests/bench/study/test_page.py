@@ -1,5 +1,7 @@
 """Pages: YAML with line numbers, and mistakes in one line."""
 
+import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,12 @@ def test_every_value_knows_its_line(tmp_path: Path) -> None:
     assert page.where(("b", "c"), ("a",)).endswith("p.yaml:3")
 
 
+#: A thousand million values in ten lines.
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "\n".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]" for old, new in pairwise("abcdefghi")
+)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
@@ -65,6 +73,11 @@ def test_every_value_knows_its_line(tmp_path: Path) -> None:
         ("- 1", 1, "is a mapping"),
         ("x: 1\na: !!python/object:os.system ls", 2, "could not determine a constructor"),
         ("a: *b", 1, "undefined alias"),
+        ("a: 1\nb: " + "[" * 100_000, 2, "nested deeper than 50 levels"),
+        ("a:\n" + "\n".join(" " * i + "- " for i in range(1, 60)), 51, "nested deeper than 50"),
+        ("a: &a\n  b: *a", 1, "an alias in the page refers to itself"),
+        (LAUGHS, 1, "more than 10,000 values, with those of each alias"),
+        (f"a: {'9' * 6000}", 1, "no number: Exceeds the limit"),
     ],
 )
 def test_mistakes_name_their_line(tmp_path: Path, text: str, line: int, says: str) -> None:
@@ -86,3 +99,21 @@ def test_unreadable_pages_are_mistakes_too(tmp_path: Path, content: bytes) -> No
 )
 def test_scalars_of_the_command_line(text: str, value: object) -> None:
     assert pages.scalar(text) == value
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "{a: " * 60])
+def test_a_setting_that_is_nested_too_deep_is_one_line(text: str) -> None:
+    with pytest.raises(UserError, match="--set:1: nested deeper than 50 levels"):
+        pages.scalar(text)
+
+
+def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "large.yaml").write_bytes(b"# " + b"x" * 10**6)
+    with pytest.raises(UserError, match=r"large\.yaml: larger than a page may be, 1 MB"):
+        pages.load(tmp_path / "large.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")  # nobody writes to it
+    with pytest.raises(UserError, match=r"pipe\.yaml: not a regular file"):
+        pages.load(tmp_path / "pipe.yaml")
+    (tmp_path / "link.yaml").symlink_to("large.yaml")  # a link of one's own is followed
+    with pytest.raises(UserError, match=r"link\.yaml: larger"):
+        pages.load(tmp_path / "link.yaml")

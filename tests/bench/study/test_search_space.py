@@ -251,6 +251,14 @@ def test_a_grid_needs_as_many_points_as_trials(page) -> None:
         load(page(text))
 
 
+def test_a_grid_that_nobody_can_list_is_refused_at_once(page) -> None:
+    for space in ("{float: [0.001, 1], step: 1e-12}", "{int: [1, 1000000000000]}"):
+        text = PAGE.replace("sampler: random", "sampler: grid").split("    lr:")[0]
+        text += f"    epochs: {space}\nscales: {{smoke: {{}}}}\n"
+        with pytest.raises(UserError, match=r"epochs|its grid has [\d,]+ points; at most 100,000"):
+            load(page(text))
+
+
 bounds = st.tuples(st.floats(1e-6, 1e3), st.floats(1.01, 1e3)).map(lambda b: (b[0], b[0] * b[1]))
 
 

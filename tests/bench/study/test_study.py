@@ -6,6 +6,7 @@ import pytest
 
 from lightning_bench.bench.errors import UserError
 from lightning_bench.bench.study.load import load
+from tests.factory import study_page
 
 PAGE = """\
 title: t
@@ -100,6 +101,7 @@ MISTAKES = [
     ("lr: 0.1", "rl: 1", ":6: unknown key 'rl'"),
     ("[3, 1]", "[3, 3]", ":7: seeds: a seed is given twice"),
     ("[3, 1]", "0", ":7: seeds: a count of seeds is at least 1"),
+    ("[3, 1]", "1000000000000", ":7: seeds: at most 100,000 seeds"),
     ("[3, 1]", "true", ":7: seeds: "),
     ("batch_size: 32", "batchsize: 32", r":12: unknown key .*; did you mean 'batch_size'\?"),
     ("full:\n", "fulll:\n", r":11: unknown scale 'fulll'; did you mean 'full'\?"),
@@ -224,3 +226,8 @@ def test_mistakes_of_an_entrys_own_data(page, right: str, wrong: str, says: str)
     assert right in OWN
     with pytest.raises(UserError, match=says):
         load(page(OWN.replace(right, wrong, 1)))
+
+
+def test_more_runs_than_anybody_starts_are_refused(page) -> None:
+    with pytest.raises(UserError, match="120,000 runs of entries, data and seeds; at most 100,000"):
+        load(page(study_page(seeds=60_000)))
