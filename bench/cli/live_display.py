@@ -5,10 +5,11 @@ from statistics import fmean
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
+from lightning_bench.bench.cli.console import styled
 from lightning_bench.bench.execute.executor import Listener
 from lightning_bench.bench.plan.plan import PlannedRun
 from lightning_bench.bench.store.record import Epoch, Failure, Record
@@ -75,13 +76,13 @@ class RunDisplay(Listener):
             self._expected[planned.key] = planned.expected_s
         self._active[planned.key] = (planned, time.monotonic(), None)
         if self.verbose:
-            self._line("started", planned, f"attempt {planned.next_attempt}, {planned.key}")
+            self._line("started", "", planned, f"attempt {planned.next_attempt}, {planned.key}")
 
     def waits(self, planned: PlannedRun, state: str) -> None:
         """A run waits in a queue, or has begun."""
         self._states[planned.key] = state
         if self.verbose and state:
-            self._line("waits  ", planned, state)
+            self._line("waits  ", "", planned, state)
 
     def progressed(self, planned: PlannedRun, epoch: Epoch) -> None:
         """A run finished an epoch."""
@@ -90,7 +91,7 @@ class RunDisplay(Listener):
         if self.verbose:
             epochs = _epochs(planned)
             loss = f"train loss {epoch.train_loss:.4f}"
-            self._line(f"epoch {epoch.epoch}/{epochs}", planned, f"{loss}  {_metrics(epoch)}")
+            self._line(f"epoch {epoch.epoch}/{epochs}", "", planned, f"{loss}  {_metrics(epoch)}")
 
     def finished(self, planned: PlannedRun, record: Record) -> None:
         """A run left a record."""
@@ -100,9 +101,9 @@ class RunDisplay(Listener):
             self._took.append(record.cost.total_s)
         self.done += 1
         if record.afresh:
-            self._line("[yellow]afresh[/]", planned, record.afresh)
+            self._line("afresh", "yellow", planned, record.afresh)
         if record.failure:
-            self._line("[red]failed[/]", planned, _cause(record.failure))
+            self._line("failed", "red", planned, _cause(record.failure))
         elif self._lines_on:
             took = f"{record.cost.total_s:.1f} s" if record.cost else ""
             self.console.print(
@@ -115,12 +116,12 @@ class RunDisplay(Listener):
         """It is tried again."""
         self._active.pop(planned.key, None)
         if record.failure:
-            self._line("[yellow]retried[/]", planned, _cause(record.failure))
+            self._line("retried", "yellow", planned, _cause(record.failure))
 
     def stopped(self, planned: PlannedRun) -> None:
         """It ended as it was asked to."""
         self._active.pop(planned.key, None)
-        self._line("[yellow]stopped[/]", planned, "the same command resumes it")
+        self._line("stopped", "yellow", planned, "the same command resumes it")
 
     def stopping(self, running: int, *, left: bool) -> None:
         """The end was asked for."""
@@ -145,8 +146,9 @@ class RunDisplay(Listener):
             self._progress.update(self._bar, completed=self.done, left=left)
             self._live.update(Group(self._progress, self._active_table()))
 
-    def _line(self, word: str, planned: PlannedRun, text: str) -> None:
-        self.console.print(f"{word}  {_name(planned)}  {escape(text)}", soft_wrap=True)
+    def _line(self, word: str, style: str, planned: PlannedRun, text: str) -> None:
+        line = styled(word, style, f"  {_name(planned)}  {text}")
+        self.console.print(line, soft_wrap=True)
 
     def _left_s(self) -> float | None:
         """Expected seconds of all runs not done, less what the active ones have had, by slot.
@@ -177,7 +179,7 @@ class RunDisplay(Listener):
             )
             table.add_row(_name(planned), reached, _metrics(epoch) if epoch else "")
         if len(active) > room:
-            table.add_row(f"[dim]and {len(active) - room} more[/]")
+            table.add_row(Text(f"and {len(active) - room} more", "dim"))
         return table
 
 
@@ -212,4 +214,4 @@ def _name(planned: PlannedRun) -> str:
     run = planned.run
     which = f"seed {run.spec.seed}" if run.trial is None else f"trial {run.trial}"
     which = which if run.repeat is None else f"search {run.repeat}, {which}"
-    return escape(f"{run.title} · {run.dataset} · {which}")
+    return f"{run.title} · {run.dataset} · {which}"

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
+from lightning_bench.bench.cli.console import styled
 from lightning_bench.common.messages import duration
 from lightning_bench.reports.text.numbers import joined
 
@@ -138,7 +139,7 @@ class MeasureDisplay:
         name = f"{job.contender.label}, {job.setting.mode}: batch {batch_size}"
         self._say(f"trying {name}")
         if fits is not None:
-            self.console.print(escape(f"{name} {'fits' if fits else 'does not fit'}"))
+            self.console.print(f"{name} {'fits' if fits else 'does not fit'}")
 
     def preparing(self, job: "MeasureJob") -> None:
         """A contender is made and warmed up."""
@@ -153,15 +154,14 @@ class MeasureDisplay:
         self._last_s = time.monotonic() - self._preparing
         name = f"{job.contender.label}, {job.setting.mode}"
         if isinstance(answer, Failed):
-            self.console.print(
-                f"[red]{answer.kind}[/]  {escape(f'{name}: {answer.message}')}", soft_wrap=True
-            )
+            line = styled(answer.kind, "red", f"  {name}: {answer.message}")
+            self.console.print(line, soft_wrap=True)
             return
         self._round_s[self._prepared] = answer.round_s
         if not self._live:
             settled = "" if answer.warm_up.settled else ", not steady yet"
             self.console.print(
-                escape(f"{name}: warm after {answer.warm_up.steps} steps{settled}"), soft_wrap=True
+                f"{name}: warm after {answer.warm_up.steps} steps{settled}", soft_wrap=True
             )
 
     def turn(self, job: "MeasureJob", number: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from lightning_bench.bench.errors import UserError
-from lightning_bench.common.messages import first_line
+from lightning_bench.common.messages import first_line, visible
 
 #: A page of at most so many bytes, of so many values once its aliases are followed, so deep.
 _MOST_BYTES, _MOST_VALUES, _DEEPEST = 10**6, 10_000, 50
@@ -125,6 +125,7 @@ def _construct(node: yaml.Node, at: Location, lines: dict[Location, int], path: 
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key, line = str(key_node.value), key_node.start_mark.line + 1
+            _demand_text(key, line, path)
             if key in result:
                 raise UserError(f"{path}:{line}: {key!r} is given twice")
             result[key] = _construct(value_node, (*at, key), lines, path)
@@ -132,7 +133,14 @@ def _construct(node: yaml.Node, at: Location, lines: dict[Location, int], path: 
         return result
     if isinstance(node, yaml.SequenceNode):
         return [_construct(item, (*at, i), lines, path) for i, item in enumerate(node.value)]
+    _demand_text(str(node.value), lines[at], path)
     try:
         return _Constructor().construct_object(node)
     except (ValueError, OverflowError) as error:
         raise UserError(f"{path}:{lines[at]}: no number: {first_line(error)}") from None
+
+
+def _demand_text(text: str, line: int, path: Path) -> None:
+    """Raise a UserError where a terminal would obey a part of a text."""
+    if visible(text) != text:
+        raise UserError(f"{path}:{line}: a control character in '{visible(text)}'")

@@ -70,6 +70,8 @@ def escape(text: str) -> str:
     if text.isascii() and text.isalnum():  # as thousands of keys and seeds are
         return text
     literal = "".join(map(_escape, unicodedata.normalize("NFC", " ".join(text.split()))))
+    if literal[:1] in {"[", "*"}:  # which a line's end before it would take for its own
+        literal = "{}" + literal
     return literal.replace("--", "-{}-").replace("--", "-{}-")  # no dash made of hyphens
 
 

@@ -54,12 +54,13 @@ def check_command(
             for rule, breaches in results
         )
         return BROKEN if broken else 0
-    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console, styled
 
     console = Console(highlight=False)
     for rule, breaches in results:
-        state = "[red]broken[/]" if breaches else "[green]kept[/]  "
-        console.print(f"{state}  {rule.name}: {rule.demands}", soft_wrap=True)
+        state, colour = ("broken", "red") if breaches else ("kept  ", "green")
+        line = styled(state, colour, f"  {rule.name}: {rule.demands}")
+        console.print(line, soft_wrap=True)
         for breach in breaches[:5]:
             console.print(f"        {breach}", markup=False, soft_wrap=True)
         if len(breaches) > 5:

@@ -43,16 +43,15 @@ def check_data_command(
         return CHECKS_FAILED if failed else 0
     from rich.table import Table
 
-    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console, styled
 
     styles = {"passed": "green", "failed": "red"}
     console = Console(highlight=False)
     for title, of in results.items():
         table = Table(box=None, show_header=False, pad_edge=False)
         for result in of:
-            table.add_row(
-                f"[{styles[result.status]}]{result.status}[/]", result.name, result.detail
-            )
+            state = styled(result.status, styles[result.status])
+            table.add_row(state, result.name, result.detail)
         console.print(table)
         verdict = "breaks the contract" if title in failed else "keeps the contract"
         console.print(f"\n{title} {verdict}\n")

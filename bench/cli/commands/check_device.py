@@ -109,9 +109,12 @@ def _check(console: "Console", check: "CheckContext", numbers: list[int]) -> "De
 
 def _show(console: "Console", result: "StepResult") -> None:
     """A line for the step, and one for each note."""
+    from lightning_bench.bench.cli.console import styled
+
     style = _STYLES[result.result]
     title = f"{result.number:2} {result.title}"
-    console.print(f"{title:19} [{style}]{result.result:7}[/] ", end="")
+    console.print(f"{title:19} ", end="")
+    console.print(styled(f"{result.result:7}", style, " "), end="")
     console.print(f"{result.summary} ({result.seconds:.1f} s)", soft_wrap=True, markup=False)
     for note in result.notes:
         console.print(f"{'':28}{note}", soft_wrap=True, markup=False, style="dim")

@@ -29,12 +29,12 @@ def check_model_command(
     else:
         from rich.table import Table
 
-        from lightning_bench.bench.cli.console import Console
+        from lightning_bench.bench.cli.console import Console, styled
 
         styles = {"passed": "green", "failed": "red", "skipped": "yellow"}
         table = Table(box=None, show_header=False, pad_edge=False)
         for result in results:
-            state = f"[{styles[result.status]}]{result.status}[/]"
+            state = styled(result.status, styles[result.status])
             table.add_row(state, result.name, result.detail)
         console = Console(highlight=False)
         console.print(table)

@@ -93,7 +93,7 @@ def plan_command(
     from rich.table import Table
     from rich.text import Text
 
-    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console, styled
 
     table = Table(box=None, pad_edge=False)
     for column in ("entry", "data", "seeds", "state"):
@@ -109,9 +109,7 @@ def plan_command(
     ordered = sorted(plan.all, key=lambda p: (place[p.run.entry], p.run.varied, *alike(p)))
     for (entry, data, state, reason), group in groupby(ordered, alike):
         seeds = ranges([planned.run.spec.seed for planned in group])
-        table.add_row(
-            entry, data, seeds, f"[{STYLES[state]}]{state}[/]" if STYLES[state] else state, reason
-        )
+        table.add_row(entry, data, seeds, styled(state, STYLES[state]), reason)
     console = Console(highlight=False)
     tuning_status.show(console, plan)
     if plan.runs:

@@ -28,7 +28,7 @@ def prepare_command(
     output: options.OutputFormat = "table",
 ) -> int:
     """Fetch, decode, tokenise and verify a study's data and weights."""
-    from lightning_bench.bench.cli.console import Console
+    from lightning_bench.bench.cli.console import Console, styled
     from lightning_bench.bench.study.load import load
 
     use_data_root(data_root)
@@ -42,7 +42,8 @@ def prepare_command(
     for result in results:
         colour = "red" if result.state == "failed" else "green"
         facts = "; ".join(_facts(result))
-        console.print(f"[{colour}]{result.state}[/]  {result.name}: {facts}", soft_wrap=True)
+        line = styled(result.state, colour, f"  {result.name}: {facts}")
+        console.print(line, soft_wrap=True)
     if not failed:
         console.print(f"\n{study.name} ({study.scale}) can run without a network")
     return NOT_READY if failed else 0

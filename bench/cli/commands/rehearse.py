@@ -13,6 +13,7 @@ from lightning_bench.common.messages import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from lightning_bench.bench.rehearse.case import Case, Place
     from lightning_bench.bench.rehearse.protocol import Rehearsed
@@ -162,15 +163,16 @@ def _row(place: "Place", case: "Case", results: "Results") -> dict[str, Any]:
 
 def _show(console: "Console", cases: "list[Case]", results: "Results", seconds: float) -> None:
     """The table of each study, then what would fail, and how much of all it is."""
-    from rich.markup import escape
     from rich.table import Table
+
+    from lightning_bench.bench.cli.console import styled
 
     by_study: dict[tuple[str, str], list[tuple[Place, Case]]] = {}
     for case in cases:
         for place in case.places:
             by_study.setdefault((place.study, place.scale), []).append((place, case))
     for (name, scale), rows in by_study.items():
-        console.print(f"[bold]{escape(name)} ({scale})[/]")
+        console.print(styled(f"{name} ({scale})", "bold"))
         table = Table(box=None, pad_edge=False)
         table.add_column("run", overflow="fold")
         table.add_column("real", overflow="fold")
@@ -195,19 +197,18 @@ def _show(console: "Console", cases: "list[Case]", results: "Results", seconds: 
 _WHERE = {"cpu": "the CPU", "meta": "the meta device"}
 
 
-def _cells(place: "Place", case: "Case", result: "Rehearsed") -> tuple[str, ...]:
-    from rich.markup import escape
-
+def _cells(place: "Place", case: "Case", result: "Rehearsed") -> "tuple[str | Text, ...]":
+    from lightning_bench.bench.cli.console import styled
     from lightning_bench.data.progress import size
 
     shown = f"ok ({result.on})" if result.status == "ok" else result.status
     first = place == case.places[0]
     memory = size(result.peak_bytes) if result.peak_bytes else ""
     return (
-        escape(place.title),
+        place.title,
         result.real or "nothing",
-        f"[{STYLES[result.status]}]{shown}[/]",
+        styled(shown, STYLES[result.status]),
         f"{result.seconds:.1f}" if first else "shared",
         f"{'' if result.measured else '~'}{memory}" if memory else "",
-        escape(result.cause),
+        result.cause,
     )

@@ -172,9 +172,9 @@ def _run_to_look(
         plan = make_plan(study := decided, opened)
     if options.add_probabilities:
         plan = _adding_probabilities(plan)
-    from rich.console import Console
+    from lightning_bench.bench.cli.console import PlainConsole
 
-    console = Console(highlight=False)
+    console = PlainConsole()
     has_work = plan.searching or lacks_runs(plan, retry_failed=options.retry_failed)
     if has_work:
         local = options.launcher == "local"

@@ -60,3 +60,12 @@ def seconds(text: str) -> float:
     if match is None or not float(match["number"]):
         raise ValueError(f"{text!r} is no length of time, as 90s, 15m or 2.5h are")
     return float(match["number"]) * _UNITS[match["unit"]]
+
+
+#: What a terminal obeys, and what turns the direction of text; not the tab, nor the line's end.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """The text with its control characters written out, as in `\\x1b`."""
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)

@@ -76,6 +76,8 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "\n".join(
         ("a: 1\nb: " + "[" * 100_000, 2, "nested deeper than 50 levels"),
         ("a:\n" + "\n".join(" " * i + "- " for i in range(1, 60)), 51, "nested deeper than 50"),
         ("a: &a\n  b: *a", 1, "an alias in the page refers to itself"),
+        ('a: 1\nb: "a\\e]0;title\\a"', 2, r"a control character in 'a.x1b\]0;title.x07'"),
+        ('"\\u202Ea": 1', 1, "a control character in"),
         (LAUGHS, 1, "more than 10,000 values, with those of each alias"),
         (f"a: {'9' * 6000}", 1, "no number: Exceeds the limit"),
     ],

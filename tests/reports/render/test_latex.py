@@ -22,6 +22,8 @@ def test_escaped_text_holds_no_active_character(text):
     rest = re.sub(r"\\[_%&#${}]|\\[A-Za-z]+\{\}", "", escaped)
     rest = re.sub(r"\\ensuremath\{(-|\\[a-z]+|\\[A-Z][a-z]+)\}", "", rest)
     rest = re.sub(r"\\texttt\{U\+[0-9A-F]{4,6}\}|\\textsuperscript\{[23]\}|-\{\}", "", rest)
+    rest = re.sub(r"^\{\}(?=[\[*])", "", rest)
+    assert escaped[:1] not in {"[", "*"}
     assert not set(rest.replace("~", "")) & set("\\{}$&#%_^\"'`<>|")
     assert "--" not in escaped
     assert "\n" not in escaped
@@ -97,3 +99,9 @@ def test_tex_takes_the_tables_into_a_paper(make, tmp_path):
     assert re.search(r"95\.\d\d", text)
     assert "After, see Table 1." in " ".join(text.split())
     assert "Where the numbers come from" not in text
+
+
+def test_a_label_is_no_argument_of_the_line_s_end_before_it() -> None:
+    assert latex.escape("[ours]") == "{}[ours]"
+    assert latex.escape("* is all") == "{}* is all"
+    assert latex.escape("ours [1]") == "ours [1]"
