@@ -4,7 +4,7 @@ nox -s lint types      style and types
 nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
-nox -s rehearse        every study at every scale, for two steps
+nox -s rehearse        every study at every scale, for two steps (a quarter of an hour, not by default)
 nox -s devices         lines that mention a device, and which no test runs (not run by default:
                        its tests are in `tests` and `slow`, too, and take some minutes again)
 nox -s lock            write constraints.txt anew (not run by default)
@@ -14,7 +14,7 @@ import nox
 
 nox.needs_version = ">=2026.10"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["lint", "types", "imports", "tests", "slow", "rehearse"]
+nox.options.sessions = ["lint", "types", "imports", "tests", "slow"]
 nox.options.stop_on_first_error = False
 
 CONSTRAINTS = ("--constraint", "constraints.txt")
