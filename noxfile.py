@@ -4,7 +4,7 @@ nox -s lint types      style and types
 nox -s imports         which package may import which
 nox -s tests           what takes a few minutes
 nox -s slow            what kills processes, compiles TeX and opens a browser
-nox -s rehearse        every study at every scale, for two steps (a quarter of an hour, not by default)
+nox -s rehearse        every study at every scale, for two steps (not run by default: 15 minutes)
 nox -s devices         lines that mention a device, and which no test runs (not run by default:
                        its tests are in `tests` and `slow`, too, and take some minutes again)
 nox -s lock            write constraints.txt anew (not run by default)
