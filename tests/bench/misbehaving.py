@@ -313,7 +313,6 @@ WAYS: dict[str, Callable[[], object]] = {
     "SIGSTOP": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "sleep": lambda: time.sleep(600),
     "flood": _flood,
-    "descriptors": lambda: os.closerange(3, 256),
 }
 
 
