@@ -56,13 +56,13 @@ def check_command(
         return BROKEN if broken else 0
     from lightning_bench.bench.cli.console import Console, styled
 
-    console = Console(highlight=False)
+    console = Console()
     for rule, breaches in results:
         state, colour = ("broken", "red") if breaches else ("kept  ", "green")
         line = styled(state, colour, f"  {rule.name}: {rule.demands}")
         console.print(line, soft_wrap=True)
         for breach in breaches[:5]:
-            console.print(f"        {breach}", markup=False, soft_wrap=True)
+            console.print(f"        {breach}", soft_wrap=True)
         if len(breaches) > 5:
             console.print(f"        and {len(breaches) - 5} more (--format json has all)")
     verdict = f"{broken} of {len(results)} rules are broken" if broken else "all rules are kept"

@@ -46,7 +46,7 @@ def check_data_command(
     from lightning_bench.bench.cli.console import Console, styled
 
     styles = {"passed": "green", "failed": "red"}
-    console = Console(highlight=False)
+    console = Console()
     for title, of in results.items():
         table = Table(box=None, show_header=False, pad_edge=False)
         for result in of:

@@ -70,7 +70,7 @@ def check_device_command(
     count = devices or (len(gpus()) if kind == "cuda" else min(2, usable_cores()))
     demand(kind, count, 1)
     # The report alone goes to the output where a program reads it.
-    console = Console(highlight=False, stderr=output != "table")
+    console = Console(stderr=output != "table")
     place = Path(tempfile.mkdtemp(prefix="bench-check-device-", dir=folder))
     report = None
     try:
@@ -103,7 +103,7 @@ def _check(console: "Console", check: "CheckContext", numbers: list[int]) -> "De
     failed = [step for step in report.steps if step.result == "failed"]
     if failed:
         words = f"{len(failed)} of {len(report.steps)} steps failed; logs: {check.folder}"
-        console.print(words, soft_wrap=True, markup=False)
+        console.print(words, soft_wrap=True)
     return report
 
 
@@ -115,9 +115,9 @@ def _show(console: "Console", result: "StepResult") -> None:
     title = f"{result.number:2} {result.title}"
     console.print(f"{title:19} ", end="")
     console.print(styled(f"{result.result:7}", style, " "), end="")
-    console.print(f"{result.summary} ({result.seconds:.1f} s)", soft_wrap=True, markup=False)
+    console.print(f"{result.summary} ({result.seconds:.1f} s)", soft_wrap=True)
     for note in result.notes:
-        console.print(f"{'':28}{note}", soft_wrap=True, markup=False, style="dim")
+        console.print(f"{'':28}{note}", soft_wrap=True, style="dim")
 
 
 def _numbers(text: str) -> list[int]:

@@ -36,7 +36,7 @@ def check_model_command(
         for result in results:
             state = styled(result.status, styles[result.status])
             table.add_row(state, result.name, result.detail)
-        console = Console(highlight=False)
+        console = Console()
         console.print(table)
         verdict = "keeps the contract" if not failed else f"breaks it in {failed} of {len(results)}"
         console.print(f"\n{name} {verdict}")

@@ -26,7 +26,7 @@ def describe_command(name: AnyName, scale: Scale = None, output: OutputFormat = 
     for key, value in facts.items():
         for i, line in enumerate(_lines(value)):
             table.add_row(key.replace("_", " ") if i == 0 else "", line)
-    Console(highlight=False, markup=False).print(table)
+    Console().print(table)
 
 
 def _facts(name: str, scale: str | None) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def measure_command(
     from lightning_bench.bench.cli.console import Console
 
     # The result alone goes to the output where a program reads it.
-    console = Console(highlight=False, stderr=output != "table")
+    console = Console(stderr=output != "table")
     opened = Store(store)
     opened.prepare()
     options = measure_display.MeasureOptions(
@@ -247,9 +247,9 @@ def _print(output: Format, session: "Session | None", tables: "list[Table]") -> 
         from lightning_bench.bench.cli.console import Console
         from lightning_bench.reports.render import terminal
 
-        console = Console(highlight=False)
+        console = Console()
         if session:
-            console.print(session.title, style="bold", markup=False)
+            console.print(session.title, style="bold")
         console.print(terminal.tables(tables, findings))
 
 

@@ -110,7 +110,7 @@ def plan_command(
     for (entry, data, state, reason), group in groupby(ordered, alike):
         seeds = ranges([planned.run.spec.seed for planned in group])
         table.add_row(entry, data, seeds, styled(state, STYLES[state]), reason)
-    console = Console(highlight=False)
+    console = Console()
     tuning_status.show(console, plan)
     if plan.runs:
         console.print(table)
@@ -120,9 +120,9 @@ def plan_command(
     for line in costs.lines(plan, slots):
         console.print(line)
     if study.claims:
-        console.print(f"claims: {', '.join(claims.describe(study))}", markup=False)
+        console.print(f"claims: {', '.join(claims.describe(study))}")
     if study.looks:
-        console.print(looks.planned(study), markup=False)
+        console.print(looks.planned(study))
     for told in power.lines(plan, jobs or default_jobs(study), detect):
         indent = 4 if told.startswith("  ") else 0
         console.print(Padding(Text(told.strip()), (0, 0, 0, indent), expand=False))

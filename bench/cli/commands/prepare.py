@@ -33,7 +33,7 @@ def prepare_command(
 
     use_data_root(data_root)
     study = load(name, scale, settings or ())
-    console = Console(highlight=False, stderr=output == "json")
+    console = Console(stderr=output == "json")
     results = _prepare(study, console)
     failed = sum(result.state == "failed" for result in results)
     if output == "json":
@@ -101,4 +101,4 @@ class _Progress:
 
         self.status.update(escape(line))
         if printed and not self.console.is_terminal:
-            self.console.print(line, markup=False, soft_wrap=True)
+            self.console.print(line, soft_wrap=True)

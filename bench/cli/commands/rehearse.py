@@ -63,7 +63,7 @@ def rehearse_command(
         return 0
     from lightning_bench.bench.cli.console import Console
 
-    console = Console(highlight=False, stderr=output == "json")
+    console = Console(stderr=output == "json")
     with _Progress(console, len(cases)) as progress:
         session = RehearsalSession(cases, on, jobs or usable_cores(), progress.tell)
         try:
@@ -149,7 +149,7 @@ class _Progress:
         if result.status == "fails" and not self.console.is_terminal:
             first = case.places[0]
             line = f"would fail: {first.study} ({first.scale}): {first.title}: {result.cause}"
-            self.console.print(line, markup=False, soft_wrap=True)
+            self.console.print(line, soft_wrap=True)
 
 
 def _row(place: "Place", case: "Case", results: "Results") -> dict[str, Any]:

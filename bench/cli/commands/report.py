@@ -49,7 +49,7 @@ def report_command(
     study, opened = open_study(name, scale, settings, store)
     changes = [*(settings or []), *([f"--against {against}"] if against else [])]
     target = build_report.folder(study, opened, changes)
-    console = Console(highlight=False)
+    console = Console()
     with drawing_process.open_drawing_process(
         kinds_of_figures(files)
     ) as drawing:  # before there is much to fork

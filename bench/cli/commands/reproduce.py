@@ -128,7 +128,7 @@ def _run_again(before: "Record", store: "Store", execution: Execution) -> "Recor
         keep_weights=before.weights is not None,
         start=_start_of(before, store),
     )
-    with RunDisplay(Console(highlight=False, stderr=True), [planned], 1) as display:
+    with RunDisplay(Console(stderr=True), [planned], 1) as display:
         local = Local(1, execution.device, devices_a_run=execution.devices)
         Executor(beside, local, execution, [display]).run(RunList([planned]))
     record = beside.scan([before.key])[before.key].record

@@ -239,7 +239,7 @@ def _run_to_look(
     jobs = options.jobs or default_jobs(study)
     following, line = looks.next_look(study, report, plan, jobs)
     if line:
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(line, soft_wrap=True)
     return (0 if following else _left(console, plan)), following
 
 
@@ -298,7 +298,7 @@ def _tracking(
         yield mirror
     finally:
         for line in mirror.close():
-            console.print(line, soft_wrap=True, markup=False)
+            console.print(line, soft_wrap=True)
 
 
 def _show_report(
@@ -350,5 +350,5 @@ def _interrupted(console: "Console", reached: str) -> int:
 
     same_command = shlex.join(["bench", *provenance.command_line()[1:]])
     console.print(f"{reached}; go on with:")
-    console.print(f"  {same_command}", markup=False, soft_wrap=True)
+    console.print(f"  {same_command}", soft_wrap=True)
     return interruption.answer()

@@ -43,7 +43,7 @@ def status_command(
         return
     from lightning_bench.bench.cli.console import Console
 
-    console = Console(highlight=False)
+    console = Console()
     if watch:
         _watch(console, study, opened)
     else:
@@ -71,7 +71,7 @@ def _watch(console: "Console", study: "Study", store: "Store") -> None:
                 live.update(Text("\n").join(lines), refresh=True)
             elif status.summary != last:
                 last = status.summary
-                console.print(last, markup=False, soft_wrap=True)
+                console.print(last, soft_wrap=True)
             if status.over:
                 return
             time.sleep(_EVERY_S)
@@ -199,7 +199,7 @@ class _Status:
                 cause = f"{what['class']}: {what['message']}\n  {what['log']}"
                 lines.append(f"{_place(row, what)}: {how}: {cause}")
         for line in lines:
-            console.print(line, markup=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
         console.print(f"\n{self.summary}")
 
 
